@@ -116,6 +116,12 @@ test("nobody chooses whom the provider bills", () => {
   assert.equal(refusalOf({ billing_policy }, "anthropic-messages"), unpriced("billing_policy"));
 });
 
+test("several agents to a response are the operator's to allow", () => {
+  const of = (multi_agent: object) => refusalOf({ multi_agent }, "openai-responses");
+  assert.equal(of({ enabled: true, max_concurrent_subagents: 3 }), unpriced("multi_agent"));
+  assert.equal(of({ enabled: false }), undefined);
+});
+
 test("what asks for nothing passes", () => {
   for (const field of costlyNames.filter((name) => name !== "n" && !name.includes("search_"))) {
     for (const nothing of [null, false, "", [], {}]) assert.equal(refusalOf({ [field]: nothing }), undefined, field);

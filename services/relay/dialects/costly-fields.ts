@@ -61,6 +61,8 @@ const costlyFields: readonly CostlyField[] = [
   { names: ["web_search"], pass: "request-price", dialects: ["openai-chat"] },
   // Models and tools of a system of many (https://console.groq.com/docs/compound).
   { names: ["compound_custom"], pass: "operator" },
+  // Agents beside the one that was asked, each of which reads and writes as much as it likes (OpenAI's beta).
+  { names: ["multi_agent"], pass: "operator", dialects: ["openai-responses"] },
   // What is kept is billed by the hour (Volcengine).
   { names: ["caching"], pass: "operator", dialects: ["openai-chat", "openai-responses"] },
   // https://www.alibabacloud.com/help/en/model-studio/web-search
@@ -118,7 +120,9 @@ export const costlyNames: readonly string[] = [...byName.keys()];
 function isSaid(value: unknown, { isSwitch, harmless = [], harmlessMembers = [] }: CostlyField): boolean {
   if (value === undefined || value === null || value === false || value === "" || value === "false") return false;
   if (isSwitch) return true;
-  if (typeof value === "object") return Object.keys(value).some((name) => !harmlessMembers.includes(name));
+  if (typeof value === "object") {
+    return Object.entries(value).some(([name, inner]) => inner !== false && !harmlessMembers.includes(name));
+  }
   return !harmless.some((one) => one === value || String(one) === value);
 }
 

@@ -98,6 +98,7 @@ const table: Record<DialectName, Omit<Dialect, "upstreamPath">> = {
     mediaPlaces: responsesMedia,
     statePlaces: { hasItems: true },
     stateIdsOf,
+    upstreamHeaders: responsesRequest.upstreamHeaders,
     readEnvelope: responsesRequest.readEnvelope,
     prepareBody: responsesRequest.prepareBody,
     ...metered(responsesAnswers),

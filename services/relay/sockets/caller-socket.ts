@@ -15,7 +15,15 @@ import { TurnLink, type RefusedSockets } from "../upstream/turn-link.ts";
 import type { Made } from "../upstream/turn-socket.ts";
 import { noteRefusal } from "../report/refusals.ts";
 import { readClientEvent, type ClientEvent, type CreateEvent } from "./client-event.ts";
-import { errorEvent, failureEvent, notSteered, previousNotFound, tooManyWaiting, tooOld } from "./error-event.ts";
+import {
+  errorEvent,
+  failureEvent,
+  notInjected,
+  notSteered,
+  previousNotFound,
+  tooManyWaiting,
+  tooOld,
+} from "./error-event.ts";
 import { Intake } from "./intake.ts";
 import { KeptResponses, type KeptResponse } from "./kept-responses.ts";
 import { Lanes, type Waiting } from "./lanes.ts";
@@ -130,6 +138,7 @@ export class CallerSocket implements HeldSocket {
     if (event.kind === "create") return this.queue(event, bytes.length);
     this.intake.wait(0);
     if (event.kind === "steer") return this.sendRefusal(notSteered(event.input, event.previousId));
+    if (event.kind === "inject") return this.sendRefusal(notInjected(event.input, event.responseId));
     this.countRefused();
   }
 

@@ -13,10 +13,15 @@ export type CreateEvent = {
 };
 
 /** What a caller sends on a socket: one event in each text frame. */
-export type ClientEvent = CreateEvent | { kind: "steer"; input: unknown; previousId: string } | { kind: "ignored" };
+export type ClientEvent =
+  | CreateEvent
+  | { kind: "steer"; input: unknown; previousId: string }
+  | { kind: "inject"; input: unknown; responseId: string }
+  | { kind: "ignored" };
 
 const maxIdCharacters = 256;
-const maxSteeredBytes = 65_536;
+// Comes back with the refusal.
+const maxReturnedBytes = 65_536;
 
 /**
  * Reads a frame. Throws JsonScanError and RequestError. `response.processed` is Codex' note that it has a response,
@@ -30,7 +35,11 @@ export function readClientEvent(bytes: Buffer, mediaPlaces?: MediaPlaces): Clien
     ? body.readText("previous_response_id", maxIdCharacters)
     : undefined;
   if (type === "response.steer") {
-    return { kind: "steer", input: body.readWhole("input", maxSteeredBytes), previousId: previousId ?? "" };
+    return { kind: "steer", input: body.readWhole("input", maxReturnedBytes), previousId: previousId ?? "" };
+  }
+  if (type === "response.inject") {
+    const responseId = body.has("response_id") ? body.readText("response_id", maxIdCharacters) : undefined;
+    return { kind: "inject", input: body.readWhole("input", maxReturnedBytes), responseId: responseId ?? "" };
   }
   if (type !== "response.create") throw new RequestError("field type must be response.create");
   const streamId = body.has("stream_id") ? body.readText("stream_id", maxIdCharacters) : undefined;

@@ -65,3 +65,16 @@ export const notSteered = (input: unknown, previousId: string): string =>
     },
     steer: { input, previous_response_id: previousId },
   });
+
+/** No response here waits for more: clients send what comes back with the next one (BetaResponseInjectFailedEvent). */
+export const notInjected = (input: unknown, responseId: string): string =>
+  JSON.stringify({
+    type: "response.inject.failed",
+    sequence_number: 0,
+    error: {
+      code: "response_not_found",
+      message: "No response of this connection takes injected input; send it with the next response.create.",
+    },
+    input,
+    response_id: responseId,
+  });

@@ -180,6 +180,16 @@ describe("what is no turn", async () => {
     await find("response.completed");
   });
 
+  test("injecting into a response is not supported, and told with what was sent", async () => {
+    const { webSocket, events, find } = await open(relay);
+    const input = [{ type: "function_call_output", call_id: "c", output: "x" }];
+    webSocket.send(JSON.stringify({ type: "response.inject", response_id: "resp_1", input }));
+    await find("response.inject.failed");
+    const { error, input: returned, response_id: responseId } = events[0] ?? {};
+    assert.equal((error as { code?: string }).code, "response_not_found");
+    assert.deepEqual([returned, responseId], [input, "resp_1"]);
+  });
+
   test("steering is not supported, and told with what was sent", async () => {
     const { webSocket, events, find } = await open(relay);
     webSocket.send(JSON.stringify({ type: "response.steer", previous_response_id: "resp_1", input: "Stop." }));

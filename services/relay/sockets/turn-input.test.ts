@@ -1,6 +1,8 @@
 import assert from "node:assert/strict";
+import { join } from "node:path";
 import { test } from "node:test";
 import { RequestError } from "../dialects/request-error.ts";
+import { readType } from "../testing/declared-types.ts";
 import { readClientEvent, type CreateEvent } from "./client-event.ts";
 import type { KeptResponse } from "./kept-responses.ts";
 import { prepareTurn } from "./turn-input.ts";
@@ -70,10 +72,25 @@ test("what is no turn is refused", () => {
   assert.throws(() => readClientEvent(Buffer.from('{"type":"response.create","type":"x"}')));
 });
 
-test("a note that a response was processed asks for nothing; steering tells what was sent", () => {
+test("every event that the official client sends is known, in its betas too", () => {
+  const resources = join(import.meta.dirname, "../../../node_modules/openai/resources");
+  const declared = [
+    ["responses/responses.d.ts", "ResponsesClientEvent"],
+    ["beta/responses/responses.d.ts", "BetaResponsesClientEvent"],
+  ] as const;
+  const types = declared.flatMap(([file, name]) =>
+    readType(join(resources, file), name).objects.map(({ fields }) => fields.get("type")?.shape().literals[0]),
+  );
+  assert.ok(types.length > 3, "the types have kinds");
+  for (const type of types) assert.doesNotThrow(() => read({ type, input: [] }), String(type));
+});
+
+test("a note that a response was processed asks for nothing; steering and injecting tell what was sent", () => {
   assert.deepEqual(read({ type: "response.processed", response_id: "r" }), { kind: "ignored" });
   const steer = { type: "response.steer", previous_response_id: "r", input: "Stop" };
   assert.deepEqual(read(steer), { kind: "steer", previousId: "r", input: "Stop" });
+  const inject = { type: "response.inject", response_id: "r", input: [{ type: "function_call_output" }] };
+  assert.deepEqual(read(inject), { kind: "inject", responseId: "r", input: inject.input });
 });
 
 test("a warm-up is a response without output, of the same stream", () => {

@@ -12,8 +12,8 @@ import { requestPairs, type FieldPair } from "./request-fields.ts";
 type Body = Record<string, unknown>;
 
 type Caller = {
-  file: string;
-  type: string;
+  /** Where its client declares the request; what it is in a beta adds its fields to those before. */
+  types: readonly { file: string; type: string }[];
   /** A request that says nothing but that. */
   base: Body;
   /** The list in which what is said stands, and what must stand before a result of a tool. */
@@ -26,8 +26,7 @@ const calls = ["call_1", "call_2"];
 
 export const callers = {
   "openai-chat": {
-    file: "openai/resources/chat/completions/completions.d.ts",
-    type: "ChatCompletionCreateParamsBase",
+    types: [{ file: "openai/resources/chat/completions/completions.d.ts", type: "ChatCompletionCreateParamsBase" }],
     base: {
       model: "m",
       messages: [{ role: "user", content: "hi" }],
@@ -43,8 +42,10 @@ export const callers = {
     ],
   },
   "openai-responses": {
-    file: "openai/resources/responses/responses.d.ts",
-    type: "ResponseCreateParamsBase",
+    types: [
+      { file: "openai/resources/responses/responses.d.ts", type: "ResponseCreateParamsBase" },
+      { file: "openai/resources/beta/responses/responses.d.ts", type: "ResponseCreateParamsBase" },
+    ],
     base: { model: "m", input: "hi", tools: [{ type: "function", name: "look", parameters: look }] },
     turns: "input",
     before: [
@@ -53,8 +54,10 @@ export const callers = {
     ],
   },
   "anthropic-messages": {
-    file: "@anthropic-ai/sdk/resources/messages/messages.d.ts",
-    type: "MessageCreateParamsBase",
+    types: [
+      { file: "@anthropic-ai/sdk/resources/messages/messages.d.ts", type: "MessageCreateParamsBase" },
+      { file: "@anthropic-ai/sdk/resources/beta/messages/messages.d.ts", type: "MessageCreateParamsBase" },
+    ],
     base: {
       model: "m",
       max_tokens: 9_000,
@@ -123,13 +126,22 @@ function judge(name: CallerName, provider: UpstreamDialectName, pair: FieldPair)
 
 const modules = join(import.meta.dirname, "../../../node_modules");
 
+/** Every field of a caller's format, those of betas behind the others. */
+function pairsOf({ types, base }: Caller): FieldPair[] {
+  const found = new Map<string, FieldPair[]>();
+  for (const { file, type } of types) {
+    const [root] = readType(join(modules, file), type).objects;
+    if (!root) throw new Error(`${type} has no fields`);
+    const more = Map.groupBy(requestPairs(root, base), ({ path }) => path);
+    for (const [path, pairs] of more) if (!found.has(path)) found.set(path, pairs);
+  }
+  return [...found.values()].flat();
+}
+
 /** What becomes of each field of a caller's format, by its path, at each provider of another one. */
 export function fieldVerdicts(name: CallerName): { path: string; provider: string; verdict: Verdict }[] {
-  const { file, type, base } = callers[name];
-  const [root] = readType(join(modules, file), type).objects;
-  if (!root) throw new Error(`${type} has no fields`);
   const others = (Object.keys(providers) as UpstreamDialectName[]).filter((provider) => provider !== name);
-  return requestPairs(root, base).flatMap((pair) =>
+  return pairsOf(callers[name]).flatMap((pair) =>
     others.map((provider) => ({ path: pair.path, provider, verdict: judge(name, provider, pair) })),
   );
 }

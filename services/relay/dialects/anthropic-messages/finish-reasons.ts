@@ -32,11 +32,11 @@ type StopDetails = { type: "refusal"; category: null; explanation: string };
 export function writeStopReason(
   { reason, stopSequence, explanation }: Ending,
   isRefused: boolean,
-): { stop_reason: string; stop_sequence: string | null; stop_details?: StopDetails } {
+): { stop_reason: string; stop_sequence: string | null; stop_details: StopDetails | null } {
   const told = isRefused && reason === "stop" ? "refusal" : reason;
   return {
     stop_reason: stopReasons[told],
     stop_sequence: told === "stop-sequence" ? (stopSequence ?? null) : null,
-    ...(explanation !== undefined && { stop_details: { type: "refusal", category: null, explanation } }),
+    stop_details: explanation === undefined ? null : { type: "refusal", category: null, explanation },
   };
 }

@@ -112,6 +112,21 @@ test("every field that is set and not carried is named, also within tools, metad
   );
 });
 
+test("what a beta says of thinking and of instructions on the way is named, and instructions without words are none", () => {
+  const adaptive = { type: "adaptive", display: "updates", block_binding: { prefix_mismatch_behavior: "drop_block" } };
+  assert.deepEqual(droppedOf({ thinking: adaptive }), ["thinking.block_binding", "thinking.display"]);
+  const messages = [
+    { role: "user", content: "Hi" },
+    { role: "system", content: "Be brief.", clear_at: "next_user_message" },
+    { role: "system", output_config: { effort: "low" } },
+  ];
+  assert.deepEqual(droppedOf({ messages }), ["messages.clear_at", "messages.output_config"]);
+  assert.deepEqual(
+    read({ messages }).turns.map(({ role }) => role),
+    ["user", "system"],
+  );
+});
+
 test("what stands for state at one provider is refused by name, never dropped", () => {
   for (const container of ["container_1", { id: "container_1" }, { skills: [{ type: "custom", skill_id: "s" }] }]) {
     unsupported({ container }, /^container: cannot be used with this model/);

@@ -78,6 +78,12 @@ function readThinking(thinking: unknown): { reasoning: Reasoning } | undefined {
   }
 }
 
+/** Names what of thinking only this format has: updates on the way, and blocks bound to their conversation. */
+function nameForeignThinking(thinking: unknown, dropped: Set<string>): void {
+  nameOthers(thinking, ["type", "budget_tokens", "display"], "thinking.", dropped);
+  if (member(thinking, "display") === "updates") dropped.add("thinking.display");
+}
+
 function readFormat(format: unknown): { outputFormat: OutputFormat } | undefined {
   const schema = member(format, "schema");
   if (member(format, "type") !== "json_schema" || typeof schema !== "object" || schema === null) return undefined;
@@ -146,7 +152,10 @@ function blocksOf(content: unknown, field: string): unknown[] {
 
 function readTurn(message: unknown, dropped: Set<string>): Turn {
   const role = member(message, "role");
-  const blocks = blocksOf(member(message, "content"), "messages");
+  nameOthers(message, ["role", "content"], "messages.", dropped);
+  const content = member(message, "content");
+  // Instructions without words set something for the turns to come, which is named.
+  const blocks = blocksOf(role === "system" ? (content ?? "") : content, "messages");
   if (role === "user") return { role, parts: readUserContent(blocks, dropped) };
   if (role === "assistant") return { role, parts: readAssistantContent(blocks, dropped) };
   if (role === "system") return { role, parts: readSystemContent(blocks, dropped) };
@@ -157,7 +166,9 @@ function readTurns(body: Record<string, unknown>, dropped: Set<string>): Turn[] 
   const messages = body["messages"];
   if (!Array.isArray(messages)) throw new UnsupportedError("messages: must be an array");
   const system = readSystemContent(blocksOf(body["system"] ?? "", "system"), dropped);
-  const turns = messages.map((message) => readTurn(message, dropped));
+  const turns = messages
+    .map((message) => readTurn(message, dropped))
+    .filter(({ role, parts }) => role !== "system" || parts.length > 0);
   if (system.length > 0) turns.unshift({ role: "system", parts: system });
   return turns;
 }
@@ -216,6 +227,7 @@ export function readRequest(body: Record<string, unknown>): ReadRequest {
     wantsStreamUsage: true,
   };
   readSettings(body, conversation, dropped);
+  nameForeignThinking(body["thinking"], dropped);
   readOutputConfig(body["output_config"], conversation, dropped);
   markLast(conversation.turns, body);
   const { metadata } = body;

@@ -63,7 +63,7 @@ export type CitationField = {
 };
 
 export type ReplyBlock =
-  | { type: "text"; text: string; citations?: CitationField[] }
+  | { type: "text"; text: string; citations: CitationField[] | null }
   | { type: "image"; source: { type: "base64"; media_type: string; data: string } }
   | ThinkingBlock
   | (ToolUseBlock & { caller: { type: "direct" } });

@@ -7,7 +7,7 @@ import { freeTextInput } from "../free-text.ts";
 import { isAttached, writeAttached, writeSignature, writeWordlessThinking } from "./thinking-state.ts";
 import { inputObject } from "./tool-call.ts";
 import type { ReplyBlock } from "./wire.ts";
-import { estimatedUsage, writeCacheCreation, writeUsage } from "./write-usage.ts";
+import { estimatedUsage, writeWholeUsage } from "./write-usage.ts";
 
 /** A message's id in this format's style. Clients put messages of one id together, so that it is never empty. */
 export function messageId(id: string): string {
@@ -24,7 +24,7 @@ function writeText({ text, citations = [] }: Extract<Block, { kind: "text" }>): 
   // An empty text must not come: providers refuse it when the caller gives it back (trap 25).
   if (text === "") return [];
   const fields = citations.map(writeCitation).filter((field) => field !== undefined);
-  return [{ type: "text", text, ...(fields.length > 0 && { citations: fields }) }];
+  return [{ type: "text", text, citations: fields.length > 0 ? fields : null }];
 }
 
 function writeThinking({ text, opaque }: Extract<Block, { kind: "thinking" }>): ReplyBlock[] {
@@ -61,10 +61,12 @@ function endWithText(content: ReplyBlock[]): ReplyBlock[] {
   return content[last]?.type === "text" ? content.slice(0, last + 1) : content;
 }
 
+// The types of the official clients have them in each message.
+export const emptyFields = { container: null, diagnostics: null } as const;
+
 /** Writes a whole message: the first choice, as this format has one answer only. */
 export function writeReply({ id, choices, usage }: Reply, asked: CallerRequest): Record<string, unknown> {
   const { blocks, ...ending } = choices[0] ?? { blocks: [], reason: "stop" as const };
-  const counts = usage ?? estimatedUsage(asked);
   const isRefused = blocks.some(({ kind }) => kind === "refusal");
   return {
     id: messageId(id),
@@ -73,6 +75,7 @@ export function writeReply({ id, choices, usage }: Reply, asked: CallerRequest):
     model: asked.model,
     content: endWithText(blocks.flatMap(writeBlock)),
     ...writeStopReason(ending, isRefused),
-    usage: { ...writeUsage(counts), cache_creation: writeCacheCreation(counts) },
+    ...emptyFields,
+    usage: writeWholeUsage(usage ?? estimatedUsage(asked)),
   };
 }

@@ -129,9 +129,11 @@ test("trap 1 (usage): input without cache reads and writes, output with thinking
     cache_read_input_tokens: 20,
     output_tokens: 7,
     output_tokens_details: { thinking_tokens: 2 },
+    server_tool_use: null,
   };
   const cacheCreation = { ephemeral_5m_input_tokens: 3, ephemeral_1h_input_tokens: 0 };
-  assert.deepEqual(writeReply(reply, asked)["usage"], { ...told, cache_creation: cacheCreation });
+  const untold = { inference_geo: null, service_tier: null, speed: null };
+  assert.deepEqual(writeReply(reply, asked)["usage"], { ...told, cache_creation: cacheCreation, ...untold });
   const message = await decode(stream(unfoldReply(reply)));
   assert.deepEqual({ ...message.usage, ...told }, message.usage);
 });
@@ -236,7 +238,7 @@ test("this format has one answer: other choices are passed over, whole and strea
   const reply: Reply = replyOf([{ kind: "text", text: "one" }]);
   reply.choices.push({ blocks: [{ kind: "text", text: "two" }], reason: "length" });
   const message = await decode(stream(unfoldReply(reply)));
-  assert.deepEqual(message.content, [{ type: "text", text: "one" }]);
+  assert.deepEqual(message.content, [{ type: "text", text: "one", citations: null }]);
   assert.equal(message.stop_reason, "end_turn");
   assert.deepEqual(writeReply(reply, asked)["content"], message.content);
 });

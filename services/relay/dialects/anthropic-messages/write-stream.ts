@@ -5,8 +5,8 @@ import { writeCitation } from "./citations.ts";
 import { writeStopReason } from "./finish-reasons.ts";
 import { writeAttached, writeSignature, writeWordlessThinking } from "./thinking-state.ts";
 import type { ReplyBlock } from "./wire.ts";
-import { messageId, toolUse, writePicture } from "./write-reply.ts";
-import { estimatedUsage, writeUsage } from "./write-usage.ts";
+import { emptyFields, messageId, toolUse, writePicture } from "./write-reply.ts";
+import { untoldUsage, writeFirstUsage, writeUsage } from "./write-usage.ts";
 
 /** A picture comes whole, and is never open. */
 type TextStart = Exclude<BlockStart, Picture>;
@@ -44,8 +44,8 @@ const deltaFields: Record<TextStart["kind"], string> = {
 
 /** Output counts come at the end; the input count must not be 0, which clients show and decide on (trap 7). */
 function writeMessageStart({ asked }: Writing, id: string): string {
-  const usage = writeUsage(estimatedUsage(asked));
-  const fields = { content: [], stop_reason: null, stop_sequence: null, usage };
+  const usage = writeFirstUsage(asked);
+  const fields = { content: [], stop_reason: null, stop_sequence: null, stop_details: null, ...emptyFields, usage };
   const message = { id: messageId(id), type: "message", role: "assistant", model: asked.model, ...fields };
   return eventText("message_start", { message });
 }
@@ -53,7 +53,7 @@ function writeMessageStart({ asked }: Writing, id: string): string {
 function firstContent(start: TextStart): ReplyBlock {
   if (start.kind === "call") return toolUse(start.id, start.name, {});
   if (start.kind === "thinking") return { type: "thinking", thinking: "", signature: "" };
-  return { type: "text", text: "" };
+  return { type: "text", text: "", citations: null };
 }
 
 function writePending(writing: Writing): string {
@@ -141,8 +141,8 @@ function closeBlock(writing: Writing): string {
 /** Without the provider's counts, the estimate of message_start stands. */
 function writeEnd(writing: Writing, usage: ReplyUsage | undefined): string {
   const { ending, isRefused } = writing;
-  const delta = writeStopReason(ending, isRefused);
-  const counts = usage ? writeUsage(usage) : { output_tokens: 0 };
+  const delta = { ...writeStopReason(ending, isRefused), container: null };
+  const counts = usage ? writeUsage(usage) : untoldUsage;
   return closeBlock(writing) + eventText("message_delta", { delta, usage: counts }) + eventText("message_stop", {});
 }
 

@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { RequestError, type Envelope } from "../dialect.ts";
 import { dialects } from "../index.ts";
 import { readJsonBody } from "../json/request-body.ts";
-import { readCompactEnvelope, readEnvelope } from "./request.ts";
+import { readCompactEnvelope, readEnvelope, upstreamHeaders } from "./request.ts";
 
 const bodyOf = (fields: object) => readJsonBody(Buffer.from(JSON.stringify({ model: "m", ...fields })));
 const withFields = (fields: object): Envelope => readEnvelope(bodyOf(fields), "m");
@@ -39,4 +39,11 @@ test("reasoning that came from another provider's model with our note for encryp
   assert.deepEqual((JSON.parse(prepared.toString()) as { input: unknown }).input, [input[0], own]);
   const text = withFields({ input: "relay." });
   assert.equal(dialects["openai-responses"].prepareBody(text, "m"), text.body.bytes);
+});
+
+test("of the provider's betas, only that of several agents travels along", () => {
+  const authorization = ["authorization", "Bearer secret"];
+  const sent = (beta?: string) => upstreamHeaders("secret", { "openai-beta": beta });
+  assert.deepEqual(sent("responses_multi_agent=v1"), [...authorization, "openai-beta", "responses_multi_agent=v1"]);
+  for (const beta of [undefined, "responses_websockets=2026-02-06"]) assert.deepEqual(sent(beta), authorization);
 });

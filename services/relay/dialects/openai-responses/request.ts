@@ -4,6 +4,18 @@ import { readSwitch } from "../read-settings.ts";
 import { isOurNote } from "../opaque.ts";
 import { landmarks, type RequestBody } from "../json/request-body.ts";
 
+// A beta that changes what an answer holds; others are of what is not served here.
+const agentsBeta = "responses_multi_agent=v1";
+
+export function upstreamHeaders(
+  credential: string,
+  callerHeaders: Record<string, string | string[] | undefined>,
+): string[] {
+  const headers = ["authorization", `Bearer ${credential}`];
+  const hasAgents = String(callerHeaders["openai-beta"] ?? "").includes(agentsBeta);
+  return hasAgents ? [...headers, "openai-beta", agentsBeta] : headers;
+}
+
 const ownCaps = ["max_output_tokens"];
 
 /** Reads a request for a response, or for the compaction of one, whose answer is never streamed. */
