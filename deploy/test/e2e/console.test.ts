@@ -4,6 +4,8 @@ import OpenAI from "openai";
 import type { Page } from "playwright-core";
 import { type Behaviour, behaviourText } from "#fake-provider/behaviour.ts";
 import { until } from "#shared/testing/until.ts";
+import { usd } from "../../../services/console/html/amounts.ts";
+import { pdfWords } from "../../../services/console/testing/pdf-words.ts";
 import { checkAccessibility } from "./console/accessibility.ts";
 import { needsBrowser } from "./console/browser.ts";
 import { amountOf, cellsOf, figureOf } from "./console/figures.ts";
@@ -266,6 +268,47 @@ describe("the console, clicked through by account owners", needsBrowser, () => {
     assert.equal((await world.moneyOf(accountId)).balanceNanos - before.balanceNanos, 20_000_000_000n);
     await page.goto(`/accounts/${accountId}/ledger`);
     assert.equal(await page.getByRole("cell", { name: "+20.00 USD" }).count(), 1);
+    browser.check();
+  });
+
+  test("a saved card is charged by itself when the balance is low, once within its cap, and the statement equals the ledger", async () => {
+    const { browser, stripe, world } = site;
+    const { page } = owner;
+    await page.goto(`/accounts/${accountId}/top-up`);
+    await page.getByLabel("Amount in USD").fill("5");
+    await page.getByLabel("The card that you pay with").selectOption("yes");
+    await press(page, "Continue to payment");
+    await page.getByRole("button", { name: "Pay" }).click();
+    await seeHeading(page, "Your payment");
+    const before = (await world.moneyOf(accountId)).balanceNanos;
+
+    await page.goto(`/accounts/${accountId}/top-up/automatic`);
+    await page.getByLabel("Charge the card when the balance is low").selectOption("on");
+    await page.getByLabel("When the balance is below, in USD").fill("1000");
+    await page.getByLabel("Amount in USD").fill("25");
+    await page.getByLabel("At most in a month, in USD").fill("30");
+    await press(page, "Save");
+    assert.match(await noticeOf(page), /^Saved\./);
+    await until("the charge is on the page and in the account", async () => {
+      await page.reload();
+      const paid = await page.getByRole("row").filter({ hasText: "25.00" }).filter({ hasText: "paid" }).count();
+      return paid === 1 && (await world.moneyOf(accountId)).balanceNanos === before + 25_000_000_000n;
+    });
+    assert.deepEqual(
+      [...stripe.cards.intents.values()].map(({ amount }) => amount),
+      [2_500],
+    );
+    await page.goto(`/accounts/${accountId}/ledger`);
+    assert.equal(await page.getByRole("cell", { name: "+25.00 USD" }).count(), 1);
+
+    const today = new Date().toISOString().slice(0, 10);
+    const file = await page.request.get(`/accounts/${accountId}/ledger.pdf?from=2026-01-01&until=${today}`);
+    const words = pdfWords(await file.body());
+    const { balanceNanos } = await world.moneyOf(accountId);
+    const lines = await world.ledgerOf(accountId);
+    const charged = -lines.reduce((sum, { amountNanos }) => sum + amountNanos, 0n);
+    assert.ok(words.includes(`Balance after|${usd(balanceNanos)}|`), words);
+    assert.ok(words.includes(`Charge|${lines.length}|-${usd(charged)}|`), words);
     browser.check();
   });
 

@@ -45,7 +45,7 @@ async function seedAccount({ world, browser, operator }: Site): Promise<Page> {
   const owner = await inviteInto(browser, operator, accountId);
   const keys = [await world.createKey(accountId, { name: "Website" })];
   keys.push(await world.createKey(accountId, { name: "Nightly report", limitNanos: 10_000_000_000n }));
-  const inputs = [41_000, 1_280, 128_500, 9_400];
+  const inputs = [41_000, 1_280, 128_500, 9_400, 2_200, 64_000];
   for (const [index, inputTokens] of inputs.entries()) {
     const { secret } = keys[index % keys.length] ?? { secret: "" };
     const behaviour = { usage: { inputTokens, outputTokens: 900 } };

@@ -32,12 +32,15 @@ function periodOf(sums: readonly UsageSum[]): Period {
 /** The sums of a period beside those of the one before it. */
 export function usageSummary(now: readonly UsageSum[], before: readonly UsageSum[]): Markup {
   const [is, was] = [periodOf(now), periodOf(before)];
-  const rates = (part: "failedCalls" | "cached", of: "calls" | "prompt"): Markup =>
-    withSmall(share(is[part], is[of]), `before: ${share(was[part], was[of])}`);
-  return html`<dl class="figures-row">
+  // Beside nothing there is nothing to compare with: one word says so instead of five.
+  const beside = (value: string | Markup, small: string): string | Markup =>
+    was.calls === 0n ? value : withSmall(value, small);
+  const rates = (part: "failedCalls" | "cached", of: "calls" | "prompt"): string | Markup =>
+    beside(share(is[part], is[of]), `before: ${share(was[part], was[of])}`);
+  return html`<dl class="figures-row card">
     ${leadFigure("Charged", withSmall(money(is.chargedNanos), change(is.chargedNanos, was.chargedNanos)))}
-    ${figure("Calls", withSmall(count(is.calls), change(is.calls, was.calls)))}
-    ${figure("Tokens", withSmall(count(is.tokens), change(is.tokens, was.tokens)))}
+    ${figure("Calls", beside(count(is.calls), change(is.calls, was.calls)))}
+    ${figure("Tokens", beside(count(is.tokens), change(is.tokens, was.tokens)))}
     ${figure("Failed calls", rates("failedCalls", "calls"))} ${figure("Cache hit rate", rates("cached", "prompt"))}
   </dl>`;
 }

@@ -33,7 +33,7 @@ async function list({ pool }: Deps, request: AccountRequest): Promise<PageRespon
     "Audit log",
     html`<form method="get" action="${path}" class="filters">
         ${choice(createForm({ action }), { name: "action", label: "Action", choices: actions })}
-        <p><button>Show</button></p>
+        <p><button class="outline">Show</button></p>
       </form>
       ${table(
         "What was done in this account, newest first",

@@ -118,14 +118,14 @@ function filterForm({ given, keyId, model, result }: Filter, keys: readonly Key[
     ${input(given, { name: "model", label: "Model", value: model, maxLength: 256, isOptional: true })}
     ${choice(given, { name: "result", label: "Result", value: result, choices: results })}
     ${input(given, { name: "rid", label: "Request id", maxLength: 100, isOptional: true })}
-    <p><button>Show</button></p>
+    <p><button class="outline">Show</button></p>
   </form>`;
 }
 
 const nameOfKey = ({ keyId, name, status }: Key): string =>
   `${name || keyId}${status === KeyStatus.DELETED ? " (deleted)" : ""}`;
 
-const head = ["When", "Model and key", "Result", "Tokens in", "Tokens out", "Cost", "Latency", "Speed"];
+const head = ["When", "Model and key", "Result", "Cost", "Tokens in", "Tokens out", "Latency", "Speed"];
 
 function callsTable({ accountId }: AccountRequest, { calls, keys }: Activity): Markup {
   const base = `/accounts/${accountId}`;
@@ -134,7 +134,7 @@ function callsTable({ accountId }: AccountRequest, { calls, keys }: Activity): M
   const names = new Map(keys.map((key) => [key.keyId, nameOfKey(key)]));
   const rows = calls.map(({ line, call }) => row(base, line, { call, keyName: names.get(call.keyId) ?? call.keyId }));
   return tableOf(
-    { caption: "Calls, newest first", head },
+    { caption: "Calls, newest first", head, attributes: html` class="calls"` },
     html`<tbody>
       ${rows}
     </tbody>`,
@@ -154,9 +154,9 @@ function row(base: string, { rid, amountNanos }: LedgerLine, { call, keyName }: 
     </th>
     <td>${call.modelRequested}<small>${keyName}</small></td>
     <td>${resultBadge(call)}</td>
+    <td class="amount">${money(-amountNanos)}</td>
     <td class="amount">${count(tokensIn)}${part(usage?.cacheReadTokens, "cached")}</td>
     <td class="amount">${count(tokensOut)}${part(usage?.reasoningTokens, "reasoning")}</td>
-    <td class="amount">${money(-amountNanos)}</td>
     <td class="amount">${allMs === undefined ? "–" : seconds(allMs)}${first}</td>
     <td class="amount">${speed(tokensOut, { fromMs: streamed ? (firstMs ?? 0) : 0, toMs: allMs })}</td>
   </tr>`;

@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
 import { after, before, beforeEach, describe, it } from "node:test";
-import { inflateSync } from "node:zlib";
 import { parse } from "csv-parse/sync";
 import { LineKind, type ExportLinesRequest } from "#proto/billing/v1/billing_pb.ts";
 import { ServiceError } from "#shared/process/errors.ts";
@@ -8,6 +7,7 @@ import { until } from "#shared/testing/until.ts";
 import { startWorld, type World } from "../../testing/console.ts";
 import { download } from "../../testing/download.ts";
 import { checkPage } from "../../testing/pages.ts";
+import { pdfWords } from "../../testing/pdf-words.ts";
 import { join, setUp, type TestPerson } from "../../testing/people.ts";
 
 const nowMs = Date.parse("2026-11-21T12:00:00Z");
@@ -211,25 +211,10 @@ describe("ledger lines as CSV", () => {
 });
 
 describe("documents", () => {
-  /** The words of a PDF, which stand in it in pieces between which letters are moved. */
-  function wordsOf(pdf: Buffer): string {
-    let words = "";
-    for (let at = pdf.indexOf("stream\n"); at >= 0; at = pdf.indexOf("stream\n", at)) {
-      const end = pdf.indexOf("\nendstream", at);
-      const content = inflateSync(pdf.subarray(at + "stream\n".length, end)).toString("latin1");
-      for (const [, shown = ""] of content.matchAll(/\[([^\]]*)\] TJ/g)) {
-        const pieces = [...shown.matchAll(/<([0-9a-f]*)>/g)].map(([, hex = ""]) => Buffer.from(hex, "hex"));
-        words += `${Buffer.concat(pieces).toString("latin1")}|`;
-      }
-      at = end + "\nendstream".length;
-    }
-    return words;
-  }
-
   const fetchPdf = async (from: string, browser = owner.browser) => {
     const response = await download(world, browser, from);
     const body = Buffer.from(await response.arrayBuffer());
-    return { response, body, words: body.subarray(0, 5).toString() === "%PDF-" ? wordsOf(body) : "" };
+    return { response, body, words: body.subarray(0, 5).toString() === "%PDF-" ? pdfWords(body) : "" };
   };
 
   it("a statement as PDF has the amounts of the page, exactly, and says whether it is final", async () => {

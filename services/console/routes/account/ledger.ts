@@ -105,7 +105,7 @@ function filterForm({ given, span, kind }: Filter, path: string): Markup {
     ${input(given, { name: "from", label: "First day", type: "date", value: dayOf(span.from) })}
     ${input(given, { name: "until", label: "Last day", type: "date", value: lastDayOf(span) })}
     ${choice(given, { name: "kind", label: "Lines", value: String(kind), choices: kindChoices })}
-    <p><button>Show</button></p>
+    <p><button class="outline">Show</button></p>
   </form>`;
 }
 

@@ -33,7 +33,7 @@ async function list({ relays }: Deps, request: AccountRequest): Promise<PageResp
           <label for="name">Part of the name</label>
           <input id="name" name="name" type="search" maxlength="256" autocomplete="off" value="${wanted}" />
         </div>
-        <p><button>Show</button></p>
+        <p><button class="outline">Show</button></p>
       </form>
       ${
         cards.length === 0

@@ -58,7 +58,7 @@ function filterForm(given: Form, path: string, { keys, keyId, span }: Shown): Ma
   return html`<form method="get" action="${path}" class="filters">
     ${choice(given, { name: "key", label: "Key", value: keyId, choices: [["", "all"], ...named] })}
     ${choice(given, { name: "span", label: "Counted", value: span, choices: spans.map(([id, label]) => [id, label]) })}
-    <p><button>Show</button></p>
+    <p><button class="outline">Show</button></p>
   </form>`;
 }
 

@@ -184,7 +184,7 @@ function filterForm(given: Form, { path, chosen, keys }: FilterForm): Markup {
     ${choice(given, { name: "group", label: "By", value: chosen.group, choices: groupings })}
     ${choice(given, { name: "key", label: "Key", value: chosen.key, choices: [["", "all"], ...named] })}
     ${input(given, { name: "model", label: "Model", value: chosen.model, maxLength: modelLength, isOptional: true })}
-    <p><button>Show</button></p>
+    <p><button class="outline">Show</button></p>
   </form>`;
 }
 

@@ -49,7 +49,7 @@ function filterForm(given: ReturnType<typeof createForm>): Markup {
     ${choice(given, { name: "action", label: "Action", choices: actions })}
     ${input(given, { name: "from", label: "First day", type: "date", isOptional: true })}
     ${input(given, { name: "until", label: "Last day", type: "date", isOptional: true })}
-    <p><button>Show</button></p>
+    <p><button class="outline">Show</button></p>
   </form>`;
 }
 

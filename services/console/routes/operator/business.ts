@@ -92,7 +92,7 @@ function filterForm(given: Form, chosen: Record<(typeof fields)[number], string>
     ${input(given, { name: "from", label: "First day", type: "date", value: chosen.from })}
     ${input(given, { name: "until", label: "Last day", type: "date", value: chosen.until })}
     ${choice(given, { name: "group", label: "By", value: chosen.group, choices: groupings })}
-    <p><button>Show</button></p>
+    <p><button class="outline">Show</button></p>
   </form>`;
 }
 

@@ -64,7 +64,7 @@ function modelsOf({ contentHash, models }: Catalog, request: SignedInRequest): M
     <form method="get" action="${base}" class="filters">
       <input type="hidden" name="hash" value="${contentHash}" />
       ${input(createForm({}), field)}
-      <p><button>Show</button></p>
+      <p><button class="outline">Show</button></p>
     </form>
     ${table("Models, amounts per 1,000,000 units", modelHead, shown.map(row))}
     ${found.length > (number + 1) * pageSize && nextPage(`${base}?${more.toString()}`)}`;

@@ -47,7 +47,7 @@ async function show(deps: Deps, request: SignedInRequest): Promise<PageResponse>
     html`${installationNavigation(base)}${progressWords(progress)}
       <form method="get" action="${base}" class="filters">
         ${input(given, { name: "day", label: "Day (UTC)", type: "date" })}
-        <p><button>Show</button></p>
+        <p><button class="outline">Show</button></p>
       </form>
       ${day && (report ? reportBody(report) : none)}
       ${makeForms(request, request.form, day ? dayOf(day) : yesterday(deps))}`,
