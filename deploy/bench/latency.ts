@@ -23,7 +23,7 @@ const peerLoad = "1 KB at half of Portkey's saturation";
 export const rateLoad = (perSecond: number): string => `1 KB, ${perSecond} calls/s`;
 
 /** The same of many accounts in turn, none of which calls often. */
-const coldLoad = "1 KB, 200 calls/s of 1,000 accounts";
+export const coldLoad = "1 KB, 200 calls/s of 1,000 accounts";
 const streamsLoad = "SSE 10 ms gaps, 50 streams begun a second";
 const unorderedLoad = "1 KB, 200 calls/s, core 1 not in order";
 

@@ -1,11 +1,11 @@
 import type { Bar } from "./bars.ts";
 import { cpuPerCall, cpuPerChunk } from "./figures.ts";
-import { halfLoad, rateLoad } from "./latency.ts";
+import { coldLoad, halfLoad, rateLoad } from "./latency.ts";
 import { cellName, gapsLoad } from "./loads.ts";
 import { ratioAt, spreadAt, type Measured, type MeasuredKey } from "./measured.ts";
 import { manyStreams, someStreams } from "./memory.ts";
 import type { Spread } from "./statistics.ts";
-import { systemLoad, wholeSystem } from "./system.ts";
+import { cpuOf, systemLoad, wholeSystem } from "./system.ts";
 import type { TargetName } from "./targets.ts";
 
 /** Two figures of the same rounds that are compared, or one figure that is looked at alone. */
@@ -36,6 +36,15 @@ const relayTo = (what: string, load: string, figure: string, other: TargetName) 
 const converted = (client: "openai-chat" | "anthropic-messages", upstream: "openai-chat" | "anthropic-messages") => ({
   of: at(cellName("paced", client, upstream), cpuPerChunk, "relay"),
   to: at(gapsLoad, cpuPerChunk, "bare"),
+});
+
+// The same load within leases and without, in turns.
+const leasedTo = (what: string, load: string, figure: string, max: number): Ratio => ({
+  what: `${what}, with leases to without`,
+  of: at(load, figure, "leased"),
+  to: at(load, figure, "relay"),
+  max,
+  isGuarded: false,
 });
 
 /** Everything that is compared, in the order in which it is told. */
@@ -82,10 +91,21 @@ export const ratios: Ratio[] = [
   {
     what: "CPU per call, whole system to relay alone",
     of: at(systemLoad.name, wholeSystem, "relay"),
-    to: at(systemLoad.name, "CPU µs per call, relay", "relay"),
+    to: at(systemLoad.name, cpuOf("relay"), "relay"),
     max: 1.6,
     isGuarded: true,
   },
+  {
+    what: "CPU per call, whole system to relay alone, with leases",
+    of: at(systemLoad.name, wholeSystem, "leased"),
+    to: at(systemLoad.name, cpuOf("relay"), "leased"),
+    max: 1.6,
+    isGuarded: false,
+  },
+  leasedTo("CPU per call of Redis", systemLoad.name, cpuOf("Redis"), 1 / 5),
+  leasedTo("CPU per call of auth-quota", systemLoad.name, cpuOf("auth-quota"), 1 / 3),
+  leasedTo("CPU per call of the relay", systemLoad.name, cpuOf("relay"), 0.6),
+  leasedTo("added p50 of 1,000 cold accounts", coldLoad, "added p50 ms", 1.05),
   { ...relayTo("CPU per call, 32 KB, to undici dispatch", middle, cpuPerCall, "bare"), isGuarded: true },
   { ...relayTo("CPU per chunk, back to back, to undici dispatch", together, cpuPerChunk, "bare"), isGuarded: true },
   {

@@ -1,11 +1,17 @@
 import { startMeter } from "./cpu-meter.ts";
 import { smallLoad, type Load } from "./loads.ts";
+import { readProcessUse } from "./process-use.ts";
 import type { RelayTarget } from "./relay-target.ts";
 import type { Recorder } from "./recorder.ts";
+import type { Target } from "./targets.ts";
 import type { World } from "./world.ts";
 
 export const systemLoad: Load = { ...smallLoad, name: "whole system, 1 KB, 64 connections", windowMs: 2_000 };
 export const wholeSystem = "CPU µs per call, whole system";
+export const cpuOf = (name: string): string => `CPU µs per call, ${name}`;
+
+/** A relay with the CPU of all that works for its calls. */
+type Metered = Target & Pick<RelayTarget, "ledger" | "readers">;
 
 /** CPU per call by process, in microseconds. */
 export type CpuByProcess = Record<string, number>;
@@ -16,7 +22,7 @@ export type CpuByProcess = Record<string, number>;
  */
 export async function meterCalls(
   recorder: Recorder,
-  relay: RelayTarget,
+  relay: Metered,
   { round, load }: { round: number; load: Load },
 ): Promise<CpuByProcess> {
   await relay.ledger.waitUntilBooked();
@@ -32,20 +38,25 @@ export function sumOf(cpu: CpuByProcess): number {
   return Object.values(cpu).reduce((sum, us) => sum + (us || 0), 0);
 }
 
-/** CPU of everything that works for a call. */
-export async function measureSystem({ relay, recorder, plan }: World, rounds: number): Promise<void> {
+/** CPU of everything that works for a call, without leases and within them in turns. */
+export async function measureSystem({ relay, recorder, plan, startFresh }: World, rounds: number): Promise<void> {
   if (!relay) return;
   plan.say(`whole system: ${rounds} rounds`);
-  await recorder.warm(systemLoad, relay);
-  for (let round = 1; round <= rounds; round += 1) await measureSystemOnce(recorder, relay, round);
+  await using leased = await startFresh("leased");
+  const readers = { ...relay.readers, relay: () => readProcessUse(leased.pid).cpuUs };
+  const both: Metered[] = [relay, { ...leased, ledger: relay.ledger, readers }];
+  for (const one of both) await recorder.warm(systemLoad, one);
+  for (let round = 1; round <= rounds; round += 1) {
+    for (const one of both) await measureSystemOnce(recorder, one, round);
+  }
 }
 
 /** One round of it. */
-export async function measureSystemOnce(recorder: Recorder, relay: RelayTarget, round: number): Promise<void> {
+export async function measureSystemOnce(recorder: Recorder, relay: Metered, round: number): Promise<void> {
   const cpu = await meterCalls(recorder, relay, { round: 0, load: systemLoad });
-  const place = { round, load: systemLoad.name, target: "relay" as const };
+  const place = { round, load: systemLoad.name, target: relay.name };
   recorder.add([
-    ...Object.entries(cpu).map(([name, value]) => ({ ...place, figure: `CPU µs per call, ${name}`, value })),
+    ...Object.entries(cpu).map(([name, value]) => ({ ...place, figure: cpuOf(name), value })),
     { ...place, figure: wholeSystem, value: sumOf(cpu) },
   ]);
 }
