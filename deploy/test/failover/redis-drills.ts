@@ -14,7 +14,7 @@ const direct = ["REDIS_URL"];
 const caughtUpMs = 30_000;
 
 /** Waits until a replica has all that its master has. */
-async function untilFollowed(master: Server): Promise<void> {
+export async function untilFollowed(master: Server): Promise<void> {
   await until("the replica follows", async () => (await master.admin.wait(1, 1_000)) === 1, caughtUpMs);
 }
 
