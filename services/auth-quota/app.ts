@@ -17,6 +17,7 @@ import { auditHandler } from "./handlers/audit.ts";
 import { catalogHandlers } from "./handlers/catalog.ts";
 import type { Config } from "./config.ts";
 import { createDecide } from "./session/decide.ts";
+import { leaseMsOf } from "./session/operations.ts";
 import { holdHandlers } from "./handlers/holds.ts";
 import { createIdentities } from "./hot/identity.ts";
 import { keyHandlers } from "./handlers/keys.ts";
@@ -79,7 +80,8 @@ export async function startApp(config: Config, log: Logger): Promise<App> {
   const push = createPush(database, shards, log);
   const identities = createIdentities((hashes) => readIdentities(database, hashes));
   const maintenance = resources.use(followMaintenance(database, log));
-  const decide = createDecide({ shards, identities, load, proofKeys, metrics, log });
+  const leaseMs = leaseMsOf({ relaySilentMs: config.RELAY_SILENT_MS, rebuildMs: config.REBUILD_MS });
+  const decide = createDecide({ shards, identities, load, proofKeys, leaseMs, metrics, log });
   const sessions = createSessions(decide, maintenance.current, log);
 
   const repair = createRepair(connections, push, metrics);

@@ -307,6 +307,7 @@ async function admitCall(
   const model = heldRow(envelope, offered, requested);
   times.reservingAt = performance.now();
   const traceparent = trace?.traceparent ?? "";
+  const generation = quota.generation();
   const { accountId, keyId, heldNanos, holdSecret } = await admit({ quota, leases }, caller, {
     rid,
     envelope,
@@ -315,7 +316,7 @@ async function admitCall(
   });
   times.reservedAt = performance.now();
   const call = beginLiveCall({
-    generation: quota.generation(),
+    generation,
     rid,
     endpoint: dialect.path,
     accountId,

@@ -31,7 +31,10 @@ export type LiveCall = {
   heldNanos: bigint;
   /** By which its records are proven; empty where auth-quota gave none. */
   holdSecret: Uint8Array;
-  /** The generation of the hot store that knows of the hold; see QuotaSession. */
+  /**
+   * The generation of the hot store when the hold was asked for, see QuotaSession: in a later one it is restored, also
+   * when its answer and the word of a loss come together.
+   */
   generation: string;
   /** Name in the catalog; empty before one was asked. */
   upstream: string;

@@ -36,6 +36,7 @@ const decide = createDecide({
   }),
   load: createLoad(database, billing, shards),
   proofKeys: readProofKeys(config.HOLD_PROOF_KEYS),
+  leaseMs: 0,
   metrics: createMetrics(createRegistry("unary-auth-quota")),
   log,
 });

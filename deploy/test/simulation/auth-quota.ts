@@ -11,6 +11,7 @@ import { readProofKeys } from "#shared/money/hold-proof.ts";
 import { holdProofKeys } from "#shared/testing/proof-keys.ts";
 import type { Logger } from "#shared/process/log.ts";
 import { createDecide } from "../../../services/auth-quota/session/decide.ts";
+import { leaseMsOf } from "../../../services/auth-quota/session/operations.ts";
 import { holdHandlers } from "../../../services/auth-quota/handlers/holds.ts";
 import { createIdentities } from "../../../services/auth-quota/hot/identity.ts";
 import { createLoad } from "../../../services/auth-quota/hot/load.ts";
@@ -18,7 +19,7 @@ import { createMetrics } from "../../../services/auth-quota/metrics.ts";
 import { postHandler } from "../../../services/auth-quota/handlers/post.ts";
 import { createRebuild } from "../../../services/auth-quota/hot/rebuild.ts";
 import { createSessions } from "../../../services/auth-quota/session/session.ts";
-import { createHotStore } from "../../../services/auth-quota/store/hot.ts";
+import { createHotStore, need } from "../../../services/auth-quota/store/hot.ts";
 import { findIdentities } from "../../../services/auth-quota/store/keys.ts";
 import { createShards } from "../../../services/auth-quota/store/shards.ts";
 import type { Database } from "../../../services/auth-quota/store/postgres.ts";
@@ -59,8 +60,9 @@ export function startAuthQuota(parts: AuthQuotaDeps): AuthQuotaService {
     const found = await findIdentities(database, hashes);
     return new Map(found.map(({ hash, keyId, accountId }) => [hash, { keyId, accountId }]));
   });
+  const leaseMs = leaseMsOf(parts);
   const sessions = createSessions(
-    createDecide({ shards, identities, load, proofKeys, metrics, log }),
+    createDecide({ shards, identities, load, proofKeys, leaseMs, metrics, log }),
     () => undefined,
     log,
   );
@@ -75,6 +77,7 @@ export function startAuthQuota(parts: AuthQuotaDeps): AuthQuotaService {
     post: async (request) => create(PostResponseSchema, await post(create(PostRequestSchema, request))),
     listUnposted: async (request) =>
       create(ListUnpostedResponseSchema, await listUnposted(create(ListUnpostedRequestSchema, request))),
+    pushKey: async (owner) => void (await shards.of(owner.accountId).apply("", await load(need.key, owner))),
     serve: sessions.handler as unknown as AuthQuotaService["serve"],
   };
 }

@@ -6,7 +6,8 @@ import { heal, strike } from "./faults.ts";
 import { checkAcked, checkCommitted, checkServed, createRunChecks } from "./invariants.ts";
 import { creditAccount, createLedger } from "./ledger.ts";
 import type { LuaScript } from "./lua.ts";
-import { calm, createNetwork, later } from "./network.ts";
+import { callService, calm, createNetwork, later } from "./network.ts";
+import { createRateCheck } from "./lease-rules.ts";
 import { noteBooked } from "./overspend.ts";
 import { killPlace, loseDisk, startPlace } from "./nodes.ts";
 import { clocks, drawnFrom, drawProfile } from "./profile.ts";
@@ -52,7 +53,9 @@ export function beginWorld(seed: number, script: LuaScript, hasTrace: boolean): 
     clockRightAtMs: undefined,
     healsAtMs: 0,
     hasLeases: hasLeases(seed),
-    leasesSeen: new Set(),
+    leasesSeen: new Map(),
+    stopped: new Map(),
+    onAdmitted: () => undefined,
     leasedCalls: 0,
     recalledLeases: 0,
     hasForgotten: false,
@@ -69,6 +72,7 @@ export function beginWorld(seed: number, script: LuaScript, hasTrace: boolean): 
     start: (started) => startPlace(world, started),
     loseDisk: (lost) => loseDisk(world, ({ place: at }) => at === lost.name),
   };
+  world.onAdmitted = createRateCheck(world);
   const checks = createRunChecks(world);
   for (const redis of world.redises) {
     redis.onRun = (values, answer) => {
@@ -78,7 +82,8 @@ export function beginWorld(seed: number, script: LuaScript, hasTrace: boolean): 
     };
   }
   const plans = drawCalls(drawn, { payers, lastMs: profile.loadMs, longShare: profile.longShare });
-  schedule(world, world.hasLeases ? followed(createRandom(seed ^ 0x5eed), plans) : plans);
+  schedule(world, world.hasLeases ? followed(seed, plans) : plans);
+  if (isStopping(seed)) stopKey(world, createRandom(seed ^ 0x570b));
   return world;
 }
 
@@ -103,12 +108,26 @@ function createRedises(seed: number, script: LuaScript, random: (below: number) 
 // In every second world, the others being the worlds that they were before.
 const hasLeases = (seed: number): boolean => seed % 2 === 1;
 
-/** Calls with some like each soon after it: leases are for keys whose calls come often. */
-const followed = (random: Random, plans: CallPlan[]): CallPlan[] =>
-  plans.flatMap((plan) => [plan, ...followersOf(random, plan)]);
+// Of those, in every 22nd accounts have a rate that their calls use up; in every third a key is stopped.
+const isRated = (seed: number): boolean => seed % 44 === 7;
+const isStopping = (seed: number): boolean => seed % 6 === 5;
 
-function followersOf(random: Random, plan: CallPlan): CallPlan[] {
-  return Array.from({ length: random.between(0, 8) }, (_, index) => ({
+// In every eighth of them so many calls come that most keys are leased.
+const isDense = (seed: number): boolean => seed % 16 === 9;
+
+function followersIn(seed: number): [least: number, most: number] {
+  if (isRated(seed)) return [20, 40];
+  return isDense(seed) ? [6, 14] : [0, 8];
+}
+
+/** Calls with some like each soon after it: leases are for keys whose calls come often. */
+function followed(seed: number, plans: CallPlan[]): CallPlan[] {
+  const random = createRandom(seed ^ 0x5eed);
+  return plans.flatMap((plan) => [plan, ...followersOf(random, plan, random.between(...followersIn(seed)))]);
+}
+
+function followersOf(random: Random, plan: CallPlan, count: number): CallPlan[] {
+  return Array.from({ length: count }, (_, index) => ({
     ...plan,
     atMs: plan.atMs + (index + 1) * random.between(20, 700),
     ridBytes: Uint8Array.from({ length: 16 }, () => random.between(0, 255)),
@@ -117,6 +136,7 @@ function followersOf(random: Random, plan: CallPlan): CallPlan[] {
 
 // In every third world few calls may be under way: of the first account, and of the key of the second.
 function drawPayers(random: Random, seed: number): Payer[] {
+  const rated = isRated(seed);
   const isNarrow = seed % 3 === 1;
   // In every fourth world the first account may spend so much and no more.
   const limited = seed % 4 === 2 ? String(createRandom(seed ^ 0xb0d).between(20_000_000, 200_000_000)) : null;
@@ -125,6 +145,8 @@ function drawPayers(random: Random, seed: number): Payer[] {
     mostOfKey: isNarrow && number === 2 ? 2 : 0,
     accountId: `acct_${number}`,
     limitOfAccount: number === 1 ? limited : null,
+    perMinute: rated ? 120 : 0,
+    status: "active",
     keyId: `key_${number}`,
     keyHash: new Uint8Array(32).fill(number),
     // One of the keys has a limit of its own.
@@ -151,6 +173,8 @@ function createPlaces(): Pick<World, "relays" | "authQuotas" | "billings"> {
   };
 }
 
+const pushAgainMs = 2_000;
+
 // Looks that change nothing, many of them.
 const quiet = new Set(["gate", "sweep", "sweep-forgotten", "sweep-leases"]);
 
@@ -167,7 +191,9 @@ function schedule(world: World, plans: CallPlan[]): void {
   const total = worth.reduce((sum, use) => sum + priceOf(use), 0n);
   const { isShort, loadMs, faults, weather } = world.profile;
   for (const { accountId } of world.payers) {
-    const share = BigInt(isShort ? world.random.between(10, 50) : 150);
+    // Of very little nothing is leased.
+    const shortShare = (): number => world.random.between(10, 50) * (isDense(world.seed) ? 2 : 1);
+    const share = BigInt(isShort ? shortShare() : 150);
     creditAccount(world.ledger, accountId, (total * share) / 100n);
     later(() => credit(world, accountId, (total * share) / 400n), world.random.between(5_000, loadMs));
   }
@@ -178,6 +204,28 @@ function schedule(world: World, plans: CallPlan[]): void {
   const healMs = faults.length === 0 ? 0 : world.random.between(0, 20_000);
   world.healsAtMs = startMs + loadMs + 2_000 + healMs;
   later(() => heal(world), loadMs + 2_000 + healMs);
+}
+
+/** An operator stops a key while calls of it come: auth-quota writes it down, and tells Redis until that has it. */
+function stopKey(world: World, random: Random): void {
+  const [payer] = world.payers;
+  if (!payer) return;
+  later(
+    () => {
+      payer.status = "stopped";
+      pushUntilTaken(world, payer);
+    },
+    random.between(5_000, 20_000),
+  );
+}
+
+function pushUntilTaken(world: World, payer: Payer): void {
+  const [place] = world.authQuotas.filter(({ process: at, service }) => service && !isOver(at));
+  const pushed = place?.service && callService({ network: world.network, from: "operator", to: place }, () => tell());
+  const tell = (): Promise<void> => place?.service?.pushKey(payer) ?? Promise.reject(new Error("it is away"));
+  const again = (): void => later(() => pushUntilTaken(world, payer), pushAgainMs);
+  if (pushed) pushed.then(() => undefined, again);
+  else again();
 }
 
 function credit(world: World, accountId: string, nanos: bigint): void {

@@ -22,6 +22,9 @@ export type Payer = {
   /** Calls under way; 0: without a limit. */
   mostOfAccount: number;
   mostOfKey: number;
+  /** Calls of the account in a minute; 0: as many as it likes. */
+  perMinute: number;
+  status: "active" | "stopped";
 };
 
 const endings = [
@@ -225,6 +228,7 @@ async function admit({ plan, relay, truth, onRefused }: CallContext): Promise<Li
     const body = { ...unseen, textTokens: () => inputTokens };
     const envelope = { body, outputCap: plan.outputCap, choices: 1, units: {} } as unknown as Envelope;
     const caller = { keyHash: payer.keyHash, address: "192.0.2.1", from: "", accountId: "", isAuthorized: false };
+    const generation = settling.quota.generation();
     const { accountId, keyId, heldNanos, holdSecret } = await admitCall(relay, caller, {
       rid: truth.rid,
       envelope,
@@ -233,7 +237,7 @@ async function admit({ plan, relay, truth, onRefused }: CallContext): Promise<Li
     truth.heldNanos = heldNanos;
     return beginLiveCall({
       rid: truth.rid,
-      generation: settling.quota.generation(),
+      generation,
       endpoint: "/v1/chat/completions",
       accountId,
       keyId,

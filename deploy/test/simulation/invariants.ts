@@ -4,6 +4,7 @@ import type { FailureName } from "../../../services/relay/failures.ts";
 import { readMessage } from "../../../services/billing/records/read-event.ts";
 import { priceOf, type Payer, type Truth } from "./caller.ts";
 import { hashOf, hotCalls, isOwing, most, sumsOf, type HotCall } from "./hot-state.ts";
+import { checkRefusal, noteStopped } from "./lease-rules.ts";
 import { checkKeysAtRest, createKeyChecks, createOpenChecks } from "./key-sums.ts";
 import type { Line } from "./ledger.ts";
 import type { LuaValue } from "./lua.ts";
@@ -64,8 +65,11 @@ export function createRunChecks(world: World): RunChecks {
   };
   return {
     afterRun: (values, answer) => {
-      checkAnswers(world, answer);
+      const codes = readAnswers(answer as RunAnswer).map(({ code }) => code);
+      if (codes.includes(conflict)) world.violate("M7: an operation was answered with a conflict");
       noteSwept(world, values[headValues], answer);
+      noteStopped(world, values);
+      if (world.hasLeases) checkRefusal(world, values.slice(headValues), codes);
       if (values.length <= headValues || quietOperations.has(values[headValues] ?? "")) return;
       const calls = hotCalls(world);
       checkGrants(world, values, calls);
@@ -86,12 +90,6 @@ function checkLimit(world: World, accountId: string, limit: string | null, hash:
   const [spent = 0n, held = 0n, unposted = 0n] = ["spent", "held", "unposted"].map((name) => BigInt(hash[name] ?? 0));
   const left = BigInt(limit) - spent - held - unposted;
   if (left < 0n) world.violate(`I7: a grant took ${accountId} ${-left} beyond its limit`);
-}
-
-function checkAnswers(world: World, answer: LuaValue): void {
-  for (const { code } of readAnswers(answer as RunAnswer)) {
-    if (code === conflict) world.violate("M7: an operation was answered with a conflict");
-  }
 }
 
 /**
@@ -120,7 +118,7 @@ function grantedIn(world: World, values: readonly string[], calls: Map<string, H
   if (values.includes("lease")) {
     const rid = values[values.indexOf("lease") + 1] ?? "";
     if (calls.get(rid)?.state !== "leased" || world.leasesSeen.has(rid)) return undefined;
-    world.leasesSeen.add(rid);
+    world.leasesSeen.set(rid, Date.now());
     return rid;
   }
   if (!values.includes("reserve")) return undefined;
@@ -128,6 +126,7 @@ function grantedIn(world: World, values: readonly string[], calls: Map<string, H
   const granted = world.truths.get(rid);
   if (granted?.state !== "asking" || granted.isCounted || calls.get(rid)?.state !== "held") return undefined;
   granted.isCounted = true;
+  world.onAdmitted(granted.payer);
   return rid;
 }
 

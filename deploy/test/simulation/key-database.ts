@@ -6,7 +6,7 @@ type Answer = (values: unknown[]) => object[];
 
 const generations = new WeakMap<Ledger, Map<number, string>>();
 
-/** The tables of auth-quota, on the same PostgreSQL as the books: accounts and keys as they always are. */
+/** The tables of auth-quota, on the same PostgreSQL as the books; only the status of a key changes. */
 export function createKeyDatabase(link: LedgerLink, payers: readonly Payer[]): Database {
   const createdAt = new Date(0);
   const noBudget = { budgetNanos: null, budgetPeriod: null, budgetFrom: null };
@@ -16,8 +16,8 @@ export function createKeyDatabase(link: LedgerLink, payers: readonly Payer[]): D
       ([ids]) =>
         payers
           .filter(({ accountId }) => (ids as string[]).includes(accountId))
-          .map(({ accountId, limitOfAccount: limitNanos, mostOfAccount: maxConcurrent }) => {
-            const limits = { requestsPerMinute: 0, maxConcurrent, limitNanos, ...noBudget };
+          .map(({ accountId, limitOfAccount: limitNanos, mostOfAccount: maxConcurrent, perMinute }) => {
+            const limits = { requestsPerMinute: perMinute, maxConcurrent, limitNanos, ...noBudget };
             return { accountId, name: "a", status: "active", ...limits, version: "1", createdAt };
           }),
     ],
@@ -26,17 +26,17 @@ export function createKeyDatabase(link: LedgerLink, payers: readonly Payer[]): D
       ([ids]) =>
         payers
           .filter(({ keyId }) => (ids as string[]).includes(keyId))
-          .map(({ keyId, accountId, limitNanos, mostOfKey: maxConcurrent }) => {
+          .map(({ keyId, accountId, limitNanos, mostOfKey: maxConcurrent, status }) => {
             const open = { expiresAt: null, models: [], requestsPerMinute: 0, addresses: [], tags: [] };
             const unused = { secretPrefix: "", name: "k", ...open, createdAt };
             return {
               keyId,
               accountId,
-              status: "active",
+              status,
               limitNanos,
               ...noBudget,
               maxConcurrent,
-              version: "1",
+              version: status === "active" ? "1" : "2",
               ...unused,
             };
           }),

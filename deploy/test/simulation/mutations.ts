@@ -1,5 +1,5 @@
 import type { SourcePatch } from "#shared/testing/patch-source.ts";
-import { clocks, redisLoss, silence } from "./profile.ts";
+import { clocks, network, quiet, redisLoss, silence } from "./profile.ts";
 
 /** A rule of the money path, broken on purpose, as patches of the sources. The simulation must see it. */
 export type Mutation = {
@@ -188,6 +188,68 @@ export const mutations: Mutation[] = [
     "relay/charge/leases.ts",
     "  lease.draws += 1;\n",
     "  if (lease.leftCalls >= 0) return;\n  lease.draws += 1;\n",
+  ),
+  {
+    name: "a lease is used after its end",
+    profile: network,
+    from: 820,
+    patches: [
+      { file: "relay/charge/leases.ts", find: "    nowMs < lease.endsAtMs &&\n", replace: "" },
+      { file: "relay/charge/leases.ts", find: "(nowMs >= lease.endsAtMs || ", replace: "(" },
+    ],
+  },
+  seenIn(
+    silence,
+    510,
+    one(
+      "leases last until their relay counts as silent, and longer",
+      "auth-quota/session/operations.ts",
+      "Math.min(mostLeaseMs, relaySilentMs, rebuildMs)",
+      "3 * mostLeaseMs + 0 * Math.min(relaySilentMs, rebuildMs)",
+    ),
+  ),
+  one(
+    "a lease that is given back is not ended",
+    script,
+    "  lease.state, lease.isExpired = 'released', true\n",
+    "  lease.isExpired = true\n",
+  ),
+  one(
+    "what is left of a lease is given back twice",
+    script,
+    "  setLeases(payer, without(payer.leases, rid))\n  change(rid, lease)\n",
+    "  setLeases(payer, without(payer.leases, rid))\n" +
+      "  payer.held = payer.held - lease.held\n  change(rid, lease)\n",
+  ),
+  seenIn(
+    quiet,
+    90,
+    one(
+      "calls of a lease are not counted in the rate of their account",
+      script,
+      "    payer.arrivalUs = arrivalUs + calls * stepUs\n",
+      "    payer.arrivalUs = arrivalUs\n",
+    ),
+  ),
+  seenIn(
+    quiet,
+    325,
+    one(
+      "the leases of a key that is stopped are not asked back",
+      script,
+      "    recallLeases(accountId)\n    return verdicts.OK\n",
+      "    return verdicts.OK\n",
+    ),
+  ),
+  seenIn(
+    clocks,
+    60,
+    one(
+      "calls are refused for what leases leave unused",
+      script,
+      "    return not isOfKey and recallLeases(accountId) and verdicts.RECALLED or verdict\n",
+      "    return verdict\n",
+    ),
   ),
   one(
     "leases are granted without looking at what is held",

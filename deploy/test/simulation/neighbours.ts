@@ -13,6 +13,8 @@ import type { SessionResponse, SessionRequest } from "../../../services/auth-quo
 export type AuthQuotaService = {
   post: (request: MessageInitShape<typeof PostRequestSchema>) => Promise<PostResponse>;
   listUnposted: (request: MessageInitShape<typeof ListUnpostedRequestSchema>) => Promise<ListUnpostedResponse>;
+  /** Tells Redis of a key as the database has it. */
+  pushKey: (owner: { accountId: string; keyId: string }) => Promise<void>;
   serve: (stream: ServerDuplexStream<SessionRequest, SessionResponse>) => void;
 };
 

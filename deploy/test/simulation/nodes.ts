@@ -7,9 +7,11 @@ import type { AuthQuotaService, BillingClient } from "./neighbours.ts";
 import { priceOf, type Truth } from "./caller.ts";
 import { createProcess, enter, isOver, kill } from "./clock.ts";
 import { checkConfirmed } from "./invariants.ts";
+import { checkLeased, heartbeatMs } from "./lease-rules.ts";
 import { createKeyDatabase } from "./key-database.ts";
 import { callService, later } from "./network.ts";
-import { startRelay } from "./relay.ts";
+import { quiet } from "./profile.ts";
+import { startRelay, type RelayDeps } from "./relay.ts";
 import type { AuthQuotaRunning, BillingRunning, RelayNode, RunningNode, World } from "./world.ts";
 
 const log = createLog("simulation", "silent");
@@ -67,10 +69,14 @@ const starters: Record<RunningNode["kind"], (world: World, place: RunningNode) =
       place.onCharge = undefined;
       strike?.();
     };
-    const onDraw = (rid: string, leaseRid: string): void => {
-      const truth = world.truths.get(rid);
-      if (truth) truth.leaseRid = leaseRid;
+    const onDraw: RelayDeps["onDraw"] = ({ rid = "", leaseRid = "", heldNanos = 0n }) => {
       world.leasedCalls += 1;
+      const truth = world.truths.get(rid);
+      if (!truth) return;
+      truth.leaseRid = leaseRid;
+      truth.heldNanos = heldNanos;
+      checkLeased(world, truth);
+      world.onAdmitted(truth.payer);
     };
     let leasesAsked = 0;
     const leaseRid = world.hasLeases
@@ -78,7 +84,17 @@ const starters: Record<RunningNode["kind"], (world: World, place: RunningNode) =
           v7({ msecs: Date.now() + place.clockAheadMs, seq: 0, random: leaseBytes(place, (leasesAsked += 1)) })
       : undefined;
     const onRecalled = (): void => void (world.recalledLeases += 1);
-    const told = { leaseRid, onDraw, onRecalled, onCharge, onConfirm, onCheckpoint, onAccepted };
+    const heartbeat = world.hasLeases && world.profile.name === quiet ? heartbeatMs : undefined;
+    const told = {
+      leaseRid,
+      heartbeatMs: heartbeat,
+      onDraw,
+      onRecalled,
+      onCharge,
+      onConfirm,
+      onCheckpoint,
+      onAccepted,
+    };
     void startRelay({ name, relaySession, channel, stream: world.stream, disk, log, ...told }).then(
       (relay) => {
         if (place.process === at) place.relay = relay;

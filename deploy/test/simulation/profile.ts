@@ -46,12 +46,16 @@ export const clocks = "clocks";
 /** The profile in which relays and calls are not heard of for long. */
 export const silence = "silence";
 
+/** The profiles in which nothing goes wrong, and in which only networks do. */
+export const quiet = "quiet";
+export const network = "network";
+
 type Kind = { name: string; weather: Weather; names: readonly FaultName[]; most: number; early?: true };
 
 const kinds: Kind[] = [
-  { name: "quiet", weather: { typicalMs: 3, slowMs: 0, slowChance: 0, lossChance: 0 }, names: [], most: 0 },
+  { name: quiet, weather: { typicalMs: 3, slowMs: 0, slowChance: 0, lossChance: 0 }, names: [], most: 0 },
   {
-    name: "network",
+    name: network,
     weather: { typicalMs: 5, slowMs: 2_000, slowChance: 0.02, lossChance: 0.03 },
     names: ways,
     most: 6,
@@ -113,7 +117,7 @@ const ofClocks: Kind = {
 };
 
 // Every second quiet world has wrong clocks, so that all other seeds are the worlds that they were.
-const drawnKinds = kinds.flatMap((kind) => [kind, kind.name === "quiet" ? ofClocks : kind]);
+const drawnKinds = kinds.flatMap((kind) => [kind, kind.name === quiet ? ofClocks : kind]);
 
 const shortLoadMs = 25_000;
 const longLoadMs = 35_000;

@@ -40,15 +40,16 @@ export type RelayDeps = {
   /** Told of each sum that auth-quota has taken. */
   onAccepted: (rid: string, nanos: bigint) => void;
   /** Told of each call that is admitted within a lease. */
-  onDraw: (rid: string, leaseRid: string) => void;
+  onDraw: (draw: { rid?: string; leaseRid?: string; heldNanos?: bigint }) => void;
   onRecalled: () => void;
   /** Makes the ids of leases; undefined: each call is admitted by auth-quota. */
   leaseRid: (() => string) | undefined;
+  /** Undefined: rarer than in the product, which hears of a maintenance with them; each is a run of the script. */
+  heartbeatMs: number | undefined;
 };
 
 const metrics = createMetrics(new Registry());
-// Rarer than in the product, which hears of a maintenance with them: each is a run of the script.
-const sessionLimits = { ...defaultLimits, heartbeatMs: 5_000 };
+const rareHeartbeatMs = 5_000;
 const spoolLimits = { segmentBytes: 2_000, maxBytes: 1_000_000, syncMs: 1_000 };
 
 /** Wires one process as the service's main.ts does, with the product's own parts. */
@@ -71,12 +72,12 @@ export async function startRelay(parts: RelayDeps): Promise<Relay> {
       opened.confirm(rid);
     },
   };
-  const session = openQuotaSession(channel, relaySession, log, sessionLimits);
+  const limits = { ...defaultLimits, heartbeatMs: parts.heartbeatMs ?? rareHeartbeatMs };
+  const session = openQuotaSession(channel, relaySession, log, limits);
   const quota: QuotaSession = {
     ...session,
     tellThen: (told, onAnswer) => {
-      if (told.operation?.case === "draw")
-        parts.onDraw(told.operation.value.rid ?? "", told.operation.value.leaseRid ?? "");
+      if (told.operation?.case === "draw") parts.onDraw(told.operation.value);
       session.tellThen(told, onAnswer);
     },
     tell: async (told) => {

@@ -54,8 +54,12 @@ export type World = {
   healsAtMs: number;
   /** Whether relays admit calls within leases. */
   hasLeases: boolean;
-  /** Leases whose grant was looked at. */
-  leasesSeen: Set<string>;
+  /** Leases whose grant was looked at, and when that was. */
+  leasesSeen: Map<string, number>;
+  /** When Redis has heard that a key is stopped. */
+  stopped: Map<string, number>;
+  /** Told of each call that begins. */
+  onAdmitted: (payer: Payer) => void;
   leasedCalls: number;
   recalledLeases: number;
   /** Whether holds were left over that only the sweep of forgotten ones has ended. */

@@ -40,6 +40,8 @@ export type DecideDeps = {
   load: Load;
   /** The first makes the secrets of holds; all of them show that a hold was granted. */
   proofKeys: readonly [Uint8Array, ...Uint8Array[]];
+  /** How long leases last; see leaseMsOf(). */
+  leaseMs: number;
   metrics: Metrics;
   log: Logger;
 };
@@ -179,7 +181,7 @@ async function decideOn(deps: BatchContext, shard: Shard, tasks: Task[]): Promis
   let open = tasks;
   let loaded: HotOperation[] = [];
   for (let round = 0; round < maxRounds && open.length > 0; round += 1) {
-    const run = await applyTimed(deps, shard, [...loaded, ...open.map(writeTask)]);
+    const run = await applyTimed(deps, shard, [...loaded, ...open.map((task) => writeTask(deps, task))]);
     // Of a caller who is not known yet, another shard may be the right one.
     if (!run) return isDivided ? [...moved, ...(await identify(deps, open.filter(isUnknown)))] : moved;
     const lacking: MissingData[] = [];
@@ -222,7 +224,8 @@ async function identify(deps: BatchContext, tasks: readonly Task[]): Promise<Tas
   return tasks.filter((task) => !task.result).map(countedAnew);
 }
 
-const writeTask = ({ prepared, caller }: Task): HotOperation => writeOperation(prepared, caller);
+const writeTask = ({ leaseMs }: DecideDeps, { prepared, caller }: Task): HotOperation =>
+  writeOperation(prepared, caller, leaseMs);
 
 async function applyTimed(
   { contact, relaySession, metrics, log }: BatchContext,

@@ -26,12 +26,18 @@ const idPattern = /^[A-Za-z0-9_-]{1,64}$/;
 const maxRecordBytes = 65_536;
 const maxModelLength = 256;
 const endSessionChunk = "200";
-// How long a lease lasts: so long may a relay that hears nothing go on to admit calls by what it was told.
-const leaseMs = 10_000;
+const mostLeaseMs = 10_000;
 const maxLeasedCalls = 100_000;
 const ridBytes = 16;
 const maxRids = 1_024;
 const hashBytes = 4;
+
+/**
+ * How long a lease lasts: so long may a relay that hears nothing go on to admit calls. It ends before its money is free
+ * again, because the relay counts as silent, or because Redis has lost it and grants again.
+ */
+export const leaseMsOf = ({ relaySilentMs, rebuildMs }: { relaySilentMs: number; rebuildMs: number }): number =>
+  Math.min(mostLeaseMs, relaySilentMs, rebuildMs);
 
 /** Validates an operation. Throws MalformedOperation. */
 export function prepare(request: SessionOperation): PreparedOperation {
@@ -102,7 +108,11 @@ function prepareOfCall(name: CallOperation, request: SessionOperation): Prepared
 }
 
 /** The arguments of quota.lua. */
-export function writeOperation({ request, ridMs, operation }: PreparedOperation, caller: Caller): HotOperation {
+export function writeOperation(
+  { request, ridMs, operation }: PreparedOperation,
+  caller: Caller,
+  leaseMs: number,
+): HotOperation {
   if (operation) return operation;
   const { keyId, accountId, isIpCounted } = caller;
   const ip = isIpCounted ? "" : request.ip;

@@ -138,6 +138,34 @@ describe("a lease", () => {
     assert.equal(await arrival(), taken - 30 * (60_000_000 / 800));
   });
 
+  it("brings back of the rate no more than what time has not given back since", async () => {
+    const payer = await fundedActor(world.hot, 80_000);
+    const leases = leasesOf(payer);
+    const lease = newRid();
+    const account = `{auth-quota}:account:${payer.account}`;
+    await leases.lease(lease, 4_000, 40);
+    // Long ago, as its arrival says; the account has begun many calls since.
+    const call = `{auth-quota}:call:${lease}`;
+    const granted = await world.redis.hget(account, "arrival");
+    await world.redis.set(call, ((await world.redis.get(call)) ?? "").replace(` ${granted} `, " 1 "));
+    await leases.release(lease);
+    assert.equal(await world.redis.hget(account, "arrival"), granted);
+  });
+
+  it("is told to last no longer than a new one, whatever the clock did since", async () => {
+    const payer = await fundedActor(world.hot, 80_000);
+    const leases = leasesOf(payer);
+    const lease = newRid();
+    await leases.lease(lease, 4_000, 40);
+    const call = `{auth-quota}:call:${lease}`;
+    const text = (await world.redis.get(call)) ?? "";
+    await world.redis.set(call, text.replace(/\d+$/, String(Date.now() + 3_600_000)));
+    assert.equal(termsOf(await leases.lease(lease, 4_000, 40))[1], lasts);
+    await world.redis.set(call, text.replace(/\d+$/, String(Date.now() - 5_000)));
+    assert.equal(termsOf(await leases.lease(lease, 4_000, 40))[1], 0);
+    assert.equal((await leases.lease(newRid(), 4_000, 40, 0)).number, 0, "one that lasts no time is none");
+  });
+
   it("is asked back when a call would be refused for what it holds, and the call is then granted", async () => {
     const payer = await fundedActor(world.hot, 8_000);
     const leases = leasesOf(payer);
@@ -146,6 +174,9 @@ describe("a lease", () => {
     await leases.lease(lease, 1_000, 40);
     const asked = await other.reserve(call, 7_500);
     assert.deepEqual([asked.code, asked.recalled], [Verdict.RECALLED, []], "the other relay has nothing to give back");
+    // As one stands that was heard while the clock was ahead, and not since.
+    await world.redis.zadd("{auth-quota}:sessions", Date.now() + 3_600_000, payer.session);
+    assert.equal((await other.reserve(call, 7_500)).code, Verdict.RECALLED, "it is asked for, not taken");
     assert.deepEqual((await leases.beat()).recalledLeases, [lease]);
     assert.deepEqual((await leases.beat()).recalledLeases, [lease], "until it is");
     assert.equal((await other.reserve(call, 7_500)).code, Verdict.RECALLED);

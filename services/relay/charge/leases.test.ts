@@ -25,16 +25,21 @@ function setUp(terms: Terms = {}, drawn: { verdict: Verdict; retryAfterSeconds?:
     if (operation.case === "draw" && held) return new Promise((resolve) => void (held = () => resolve(drawn)));
     if (operation.case === "draw") return drawn;
     if (operation.case !== "lease") return {};
+    if (isUnanswered) return { verdict: Verdict.UNAVAILABLE };
     const secrets = leaseSecrets(proofKey, payer, ridTimeMs(operation.value.rid) ?? 0);
     return { ...payer, ...usual, ...terms, holdSecret: secrets };
   });
   const counted = { admitted: 0, recalled: 0 };
   const counts = { admitted: () => void (counted.admitted += 1), recalled: () => void (counted.recalled += 1) };
+  let isUnanswered = false;
+  let hasRoom = true;
   let recall: (rids: readonly string[]) => void = () => undefined;
-  const leases = createLeases({ ...quota, onRecalled: (listener) => void (recall = listener) }, counts, {
-    ...leaseSettings,
-    leastPerSecond: 10,
-  });
+  const session = {
+    ...quota,
+    hasRoom: () => hasRoom,
+    onRecalled: (listener: typeof recall) => void (recall = listener),
+  };
+  const leases = createLeases(session, counts, { ...leaseSettings, leastPerSecond: 10 });
   const wanted = (changes: Partial<WantedCall> = {}): WantedCall => ({
     keyHash,
     ip: "",
@@ -52,6 +57,16 @@ function setUp(terms: Terms = {}, drawn: { verdict: Verdict; retryAfterSeconds?:
     recall: (rids: readonly string[]) => recall(rids),
     admit: (changes: Partial<WantedCall> = {}) => leases.admit(wanted(changes)),
     pass: (ms: number) => void (nowMs += ms),
+    setAnswered: (isAnswered: boolean) => void (isUnanswered = !isAnswered),
+    setRoom: (next: boolean) => void (hasRoom = next),
+    /** Calls that are all admitted here. */
+    keepBusy: async (ms: number) => {
+      for (let passedMs = 0; passedMs < ms; passedMs += 50) {
+        nowMs += 50;
+        assert.ok(leases.admit(wanted()));
+        await settled();
+      }
+    },
     holdBackDraws: () => void (held = () => undefined),
     answerDraws: () => held?.(),
     /** Calls that auth-quota admits, until there is a lease. */
@@ -193,6 +208,45 @@ describe("leases", () => {
     await world.warmUp();
     world.quota.setGeneration("2");
     assert.equal(world.admit(), undefined);
+  });
+
+  it("are given back when something was lost between their grant and its answer", async () => {
+    using world = setUp();
+    const warm = world.warmUp();
+    world.quota.setGeneration("2");
+    await warm;
+    assert.equal(world.admit(), undefined);
+    assert.deepEqual(
+      world.quota.of("release").map(({ rid }) => rid),
+      [leaseRidOf(world)],
+    );
+  });
+
+  it("admit nothing of which they could not tell", async () => {
+    using world = setUp();
+    await world.warmUp();
+    world.setRoom(false);
+    assert.equal(world.admit(), undefined);
+    world.setRoom(true);
+    assert.ok(world.admit());
+  });
+
+  it("are followed by the next one early, so that most of their length is left when auth-quota goes away", async () => {
+    using world = setUp({ calls: 1_000, heldNanos: 100_000n });
+    await world.warmUp();
+    await world.keepBusy(1_700);
+    assert.equal(world.quota.of("lease").length, 1);
+    world.setAnswered(false);
+    await world.keepBusy(200);
+    assert.equal(world.quota.of("lease").length, 2);
+    assert.equal(world.quota.of("release").length, 1, "it may have been granted");
+    await world.keepBusy(800);
+    assert.equal(world.quota.of("lease").length, 2, "not again at once");
+    world.setAnswered(true);
+    await world.keepBusy(300);
+    assert.equal(world.quota.of("lease").length, 3);
+    world.setAnswered(false);
+    await world.keepBusy(9_500);
   });
 
   it("count the calls of an address, and hear where others have used up its rate", async () => {

@@ -67,6 +67,9 @@ const usualMs = 10_000;
 const headroom = 1.5;
 const leastCalls = 16;
 const refusedMs = 5_000;
+const unansweredMs = 1_000;
+// The next one is asked for when this part of the time has passed: what is left outlasts a failover of the hot store.
+const renewAtShare = 0.2;
 const recalledMs = 10_000;
 const maxKeys = 10_000;
 const maxAddresses = 10_000;
@@ -157,6 +160,8 @@ function mayAdmit({ quota }: State, lease: Lease, { estimateNanos, model }: Want
     lease.leftNanos >= estimateNanos &&
     nowMs < lease.endsAtMs &&
     lease.generation === quota.generation() &&
+    // A draw that is not told leaves its call without a hold.
+    quota.hasRoom() &&
     (lease.models === undefined || lease.models.has(model)) &&
     Math.abs(quota.clockAheadMs()) < mostSkewMs
   );
@@ -267,14 +272,17 @@ function ask(state: State, use: KeyUse, keyHash: Uint8Array, nowMs: number): voi
   const calls = Math.min(Math.max(likely, leastCalls), maxCalls);
   const value = { rid, keyHash, estimateNanos: use.meanNanos * BigInt(calls), calls };
   const { quota } = state;
+  const generation = quota.generation();
   void quota.ask({ operation: { case: "lease", value } }).then((granted) => {
     use.isAsking = false;
     const isGranted = granted.verdict === Verdict.OK && granted.heldNanos > 0n;
-    if (isGranted && !state.isClosed && granted.holdSecret.length > 0) return take(state, use, { rid, nowMs, granted });
-    use.waitUntilMs = performance.now() + refusedMs;
+    // Of another generation than the one it was asked for in, it may be among what was lost.
+    const isKnown = generation === quota.generation() && granted.holdSecret.length > 0;
+    if (isGranted && isKnown && !state.isClosed) return take(state, use, { rid, nowMs, granted });
+    const isUnknown = granted.verdict === Verdict.UNAVAILABLE || isGranted;
+    use.waitUntilMs = performance.now() + (isUnknown ? unansweredMs : refusedMs);
     // It may have been granted all the same: nothing is known of a lease whose answer has not come.
-    if (granted.verdict === Verdict.UNAVAILABLE || isGranted)
-      quota.tellThen({ operation: { case: "release", value: { rid, keyHash } } }, () => undefined);
+    if (isUnknown) quota.tellThen({ operation: { case: "release", value: { rid, keyHash } } }, () => undefined);
   });
 }
 
@@ -296,7 +304,7 @@ function take(state: State, use: KeyUse, { rid, nowMs, granted }: Grant): void {
     leftCalls: calls,
     renewNanos: heldNanos / 2n,
     renewCalls: Math.floor(calls / 2),
-    renewAtMs: nowMs + lastsMs / 2,
+    renewAtMs: nowMs + lastsMs * renewAtShare,
     endsAtMs: nowMs + lastsMs,
     usedAtMs: performance.now(),
     ipPerMinute,

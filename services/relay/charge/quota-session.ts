@@ -39,6 +39,8 @@ export type QuotaSession = AsyncDisposable & {
   clockAheadMs: () => number;
   /** Operations that have not been answered. */
   queued: () => number;
+  /** Whether what must arrive finds room, with as much again for what follows from it. */
+  hasRoom: () => boolean;
   /** Has every lease told that auth-quota asks back, until it is released. One listener. */
   onRecalled: (listener: (leaseRids: readonly string[]) => void) => void;
 };
@@ -359,6 +361,7 @@ export function openQuotaSession(
     hasLookupMany: () => state.hasLookupMany,
     clockAheadMs: () => clockAheadMs(state),
     queued: () => unanswered(state).length,
+    hasRoom: () => state.queue.length + state.retrying.size < limits.maxQueued / 2,
     onRecalled: (listener) => {
       state.onRecalled = listener;
     },

@@ -137,6 +137,7 @@ export function scriptedQuota(
     clockAheadMs: () => 0,
     onRecalled: () => undefined,
     queued: () => 0,
+    hasRoom: () => true,
     [Symbol.asyncDispose]: async () => undefined,
   };
 }

@@ -79,6 +79,7 @@ async function hold(
   { settling: { quota } }: VideoRelay,
 ): Promise<LiveCall> {
   times.reservingAt = performance.now();
+  const generation = quota.generation();
   const held = await admitAtPrice(quota, caller, {
     rid,
     model: model.id,
@@ -88,7 +89,7 @@ async function hold(
   times.reservedAt = performance.now();
   const { accountId, keyId, heldNanos, holdSecret } = held;
   return beginLiveCall({
-    generation: quota.generation(),
+    generation,
     rid,
     endpoint: videosPath,
     accountId,

@@ -33,9 +33,17 @@ local function setLeases(payer, leases)
   payer.leases, payer.areLeasesChanged, payer.isDirty = leases, true, true
 end
 
+-- What a lease has left of the account's rate, in us: no more of its arrival than is still to come, because the rest was
+-- given back by time.
+local function unusedOfRate(lease)
+  local unusedUs = lease.calls * lease.stepUs
+  -- Without an arrival: granted by the version before.
+  return lease.amount > 0 and math.max(0, math.min(unusedUs, lease.amount - nowUs)) or unusedUs
+end
+
 endLease = function(rid, lease)
   local payer, recalledField = account(lease.account), 'recall:' .. lease.session
-  payer.arrivalUs = math.max(0, payer.arrivalUs - lease.calls * lease.stepUs)
+  payer.arrivalUs = math.max(0, payer.arrivalUs - unusedOfRate(lease))
   setLeases(payer, without(payer.leases, rid))
   change(rid, lease)
   lease.state, lease.isExpired = 'released', true
@@ -52,10 +60,11 @@ endLease = function(rid, lease)
   end
 end
 
--- Whether its relay has forgotten a lease. Time in which no relay could be heard is none of it.
+-- Whether its relay has forgotten a lease. Time in which no relay could be heard is none of it, nor is what a clock that
+-- was ahead has added.
 local function isForgotten(lease)
   local heard = redis.call('ZMSCORE', prefix .. ':sessions', lease.session)[1]
-  return not heard or tonumber(heard) > math.max(lease.endsMs, floorMs) + forgottenLeaseMs
+  return not heard or math.min(tonumber(heard), nowMs) > math.max(lease.endsMs, floorMs) + forgottenLeaseMs
 end
 
 local function askBack(rid, lease)
@@ -109,8 +118,10 @@ local function addLeaseOperations()
     return math.floor(math.min(room, remaining(used) or room) / leaseShare)
   end
 
-  local function describe(lease, used)
-    return int(lease.calls) .. ' ' .. int(lease.endsMs - nowMs) .. ' ' .. int(ipPerMinute) .. '\n' .. used.models
+  -- Never longer than a new one: the clock may have been set back since it was granted.
+  local function describe(lease, used, mostMs)
+    local lastsMs = math.max(0, math.min(lease.endsMs - nowMs, mostMs))
+    return int(lease.calls) .. ' ' .. int(lastsMs) .. ' ' .. int(ipPerMinute) .. '\n' .. used.models
   end
 
   -- Grants what is asked for, or a share of what there is; 0 where that is too little to be worth it.
@@ -132,7 +143,7 @@ local function addLeaseOperations()
       if known.state ~= 'leased' then
         return verdicts.NO_HOLD
       end
-      return verdicts.OK, known.held, describe(known, used)
+      return verdicts.OK, known.held, describe(known, used, toNumber(lastsText))
     end
     -- A relay counts neither the rate of a key nor looks at its addresses.
     if used.perMinute > 0 or used.addresses ~= '' then
@@ -143,7 +154,7 @@ local function addLeaseOperations()
     local callsOfRate, stepUs, arrivalUs = shareOfRate(payer)
     local calls = math.min(toNumber(callsText), callsOfRate, shareOfConcurrency(payer, used))
     local endsMs = math.min(nowMs + toNumber(lastsText), used.expiresMs or maxExact)
-    local isWorthIt = calls >= leastCalls and nanos > 0 and nanos * leaseShare >= wanted
+    local isWorthIt = calls >= leastCalls and nanos > 0 and nanos * leaseShare >= wanted and endsMs > nowMs
     if not isWorthIt or #payer.leases >= mostLeases * (ridLength + 1) then
       return verdicts.OK, 0
     end
@@ -153,11 +164,11 @@ local function addLeaseOperations()
     change(rid, lease)
     lease.state, lease.account, lease.key, lease.session = 'leased', accountId, keyId, session
     lease.estimate, lease.held = nanos, nanos
-    lease.calls, lease.stepUs, lease.endsMs = calls, stepUs, endsMs
+    lease.calls, lease.stepUs, lease.endsMs, lease.amount = calls, stepUs, endsMs, payer.arrivalUs
     writeLease(lease)
     changed(lease)
     redis.call('ZADD', leaseName, int(endsMs), rid)
-    return verdicts.OK, nanos, describe(lease, used)
+    return verdicts.OK, nanos, describe(lease, used, toNumber(lastsText))
   end }
 
   local function isLeasedTo(lease, accountId, keyId, held)

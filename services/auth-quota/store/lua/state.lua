@@ -32,7 +32,8 @@
 --                   amount: charged as known here; final: cost of the final record; booked: in the ledger as told;
 --                   expired: 1 when its relay went silent. A hold never expires by TTL. A call that is over and owes
 --                   nothing keeps state estimate final booked expired only, and is forgotten after an hour. Of a
---                   lease the record is: calls that it still admits, step (us) of the account's rate, end (ms).
+--                   lease the record is: calls that it still admits, step (us) of the account's rate, end (ms); and
+--                   amount: the arrival of the account's rate when it was granted (us).
 --   :session:<id>   zset  rids of the open holds of a relay process by the last sign of life of the call (ms)
 --   :sessions       zset  relay processes by the time they were last heard (ms)
 --   :outbox         zset  rids of charges that the ledger has not confirmed, by the time of the charge (ms)

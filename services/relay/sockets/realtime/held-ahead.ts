@@ -135,10 +135,11 @@ export class HeldAhead {
     const startedAtMs = Date.now();
     const times = beginTimes(performance.now());
     const wanted = { rid, model: model.id, estimateNanos: this.priceOf(next()), traceparent: "" };
+    const generation = quota.generation();
     const { accountId, keyId, heldNanos, holdSecret } = await admitAtPrice(quota, caller, wanted);
     times.reservedAt = performance.now();
     const call = beginLiveCall({
-      generation: quota.generation(),
+      generation,
       rid,
       endpoint,
       accountId,
