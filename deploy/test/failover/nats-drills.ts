@@ -1,7 +1,7 @@
 import { cp, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
-import { fundsStream, usageStream } from "#shared/stores/usage-stream.ts";
+import { fundsStream, usageStream, usageSubject } from "#shared/stores/usage-stream.ts";
 import { until } from "#shared/testing/until.ts";
 import type { Round, Scenario } from "../chaos/scenario.ts";
 import type { Drill } from "./drill.ts";
@@ -66,6 +66,34 @@ async function deleteStreams(scenario: Scenario, round: Round): Promise<void> {
   await until("the line by hand is on the new stream", isTaken, 30_000);
 }
 
+/** Removes what billing has not read yet: only auth-quota and the spools know of it then. */
+async function purgeUnread(scenario: Scenario, round: Round): Promise<void> {
+  const { nats } = scenario.world.stack.stores.urls;
+  const { billing } = scenario.world.stack.services;
+  round.isUnnoticed = true;
+  await round.more(40);
+  await billing.kill();
+  await round.more(60);
+  await manage(nats, (manager) => manager.streams.purge(usageStream));
+  await billing.restart();
+  await round.more(80);
+}
+
+/** Puts all that the stream holds on it a second time, as messages that its window for duplicates does not know. */
+async function publishAgain(scenario: Scenario, round: Round): Promise<void> {
+  const { nats } = scenario.world.stack.stores.urls;
+  round.isUnnoticed = true;
+  await round.more(80);
+  await manage(nats, async (manager) => {
+    const { state } = await manager.streams.info(usageStream);
+    for (let seq = state.first_seq; seq <= state.last_seq; seq += 1) {
+      const message = await manager.streams.getMessage(usageStream, { seq });
+      if (message) await manager.jetstream().publish(usageSubject, message.data);
+    }
+  });
+  await round.more(40);
+}
+
 export const natsDrills: readonly Drill[] = [
   nodesDrill(
     "nats-leader-killed",
@@ -109,5 +137,15 @@ export const natsDrills: readonly Drill[] = [
     name: "nats-streams-deleted",
     says: "both streams are deleted, and their sequences begin at 1 again",
     stage: async () => ({ harm: deleteStreams }),
+  },
+  {
+    name: "nats-purged",
+    says: "the stream is purged of what billing has not read",
+    stage: async () => ({ harm: purgeUnread }),
+  },
+  {
+    name: "nats-twice",
+    says: "all events come a second time, as other messages",
+    stage: async () => ({ harm: publishAgain }),
   },
 ];

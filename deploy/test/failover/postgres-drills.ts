@@ -7,6 +7,7 @@ import { setTimeout as pause } from "node:timers/promises";
 import { promisify } from "node:util";
 import { startPgbouncer } from "#shared/testing/pgbouncer.ts";
 import { query } from "#shared/testing/postgres.ts";
+import { until } from "#shared/testing/until.ts";
 import { startStores } from "#shared/testing/stores.ts";
 import { addChanging, changeThings, checkThings } from "./changes.ts";
 import type { Drill } from "./drill.ts";
@@ -42,39 +43,81 @@ const laggingPromotion: Drill = {
   },
 };
 
-/** Puts an older dump in the place of the database while the system runs. */
-const restoredDump: Drill = {
-  name: "postgres-older-dump",
-  says: "the database is dropped and made again from an older dump, while the services run",
+/** A database that goes back while the system runs: how what it has is kept, and how that is put in its place. */
+type Return = {
+  keep: (url: string, maintenanceUrl: string, folder: string) => Promise<void>;
+  putBack: (url: string, maintenanceUrl: string, folder: string) => Promise<void>;
+};
+
+const nameOf = (url: string): string => new URL(url).pathname.slice(1);
+
+const dump: Return = {
+  keep: async (url, _maintenanceUrl, folder) => void (await run("pg_dump", ["-Fc", "-f", join(folder, "dump"), url])),
+  putBack: async (url, maintenanceUrl, folder) => {
+    await query(maintenanceUrl, `CREATE DATABASE ${nameOf(url)}`);
+    await run("pg_restore", ["-d", url, join(folder, "dump")]);
+  },
+};
+
+// A copy by files: server, timeline and tables have the identities that they had.
+const disk: Return = {
+  keep: async (url, maintenanceUrl) => {
+    const name = nameOf(url);
+    await query(maintenanceUrl, `ALTER DATABASE ${name} ALLOW_CONNECTIONS false`);
+    await query(maintenanceUrl, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '${name}'`);
+    await until("it is copied", () =>
+      query(maintenanceUrl, `CREATE DATABASE ${name}_kept TEMPLATE ${name}`).then(() => true),
+    );
+    await query(maintenanceUrl, `ALTER DATABASE ${name} ALLOW_CONNECTIONS true`);
+  },
+  putBack: async (url, maintenanceUrl) => {
+    await query(maintenanceUrl, `ALTER DATABASE ${nameOf(url)}_kept RENAME TO ${nameOf(url)}`);
+  },
+};
+
+/** Puts an older state in the place of the database while the system runs. */
+const restored = (name: string, says: string, { keep, putBack }: Return): Drill => ({
+  name,
+  says,
   stage: async (resources) => {
     const { postgres } = resources.use(await startStores({ postgres: true }));
     const url = await postgres.createDatabase();
-    const folder = await mkdtemp(join(tmpdir(), "relay-dump-"));
+    const folder = await mkdtemp(join(tmpdir(), "relay-kept-"));
     resources.defer(() => rm(folder, { recursive: true, force: true }));
-    const dump = join(folder, "dump");
     return {
       scene: { given: { postgres: url } },
       harm: async (scenario, round) => {
         const before = await addChanging(round);
         await round.more(40);
-        await run("pg_dump", ["-Fc", "-f", dump, url]);
+        await keep(url, postgres.url, folder);
+        await round.untilServed();
         await round.more(40);
         const changes = await changeThings(scenario, round, before);
         await round.more(40);
         // As long as a line by hand may take to the stream.
         await pause(1_000);
-        const name = new URL(url).pathname.slice(1);
-        await query(postgres.url, `DROP DATABASE ${name} WITH (FORCE)`);
+        await query(postgres.url, `DROP DATABASE ${nameOf(url)} WITH (FORCE)`);
         await round.more(10);
-        await query(postgres.url, `CREATE DATABASE ${name}`);
-        await run("pg_restore", ["-d", url, dump]);
+        await putBack(url, postgres.url, folder);
         await round.untilServed();
         await round.more(60);
         await checkThings(round, changes);
       },
     };
   },
-};
+});
+
+const restoredDump = restored(
+  "postgres-older-dump",
+  "the database is dropped and made again from an older dump, while the services run",
+  dump,
+);
+
+const restoredDisk = restored(
+  "postgres-older-disk",
+  "the database goes back to an older copy of its files, at the same place, while the services run",
+  disk,
+);
 
 /** Ends the pooler before all services' connections, and starts it again. */
 const restartedPooler: Drill = {
@@ -191,6 +234,7 @@ const halfOpen: Drill = {
 export const postgresDrills: readonly Drill[] = [
   laggingPromotion,
   restoredDump,
+  restoredDisk,
   splitBrain,
   halfOpen,
   readOnlyPrimary,

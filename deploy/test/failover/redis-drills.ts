@@ -1,6 +1,7 @@
 import { cp, glob, rm } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
+import { Redis } from "ioredis";
 import { pythonWith } from "#shared/testing/python.ts";
 import { until } from "#shared/testing/until.ts";
 import { startRedisCluster, type RedisCluster } from "../../../services/auth-quota/testing/redis-cluster.ts";
@@ -108,6 +109,29 @@ async function comeBackOld(scenario: Scenario, round: Round, ageMs: number): Pro
   await round.more(40);
 }
 
+/** Lets Redis delete any keys to make room, as a cache does; then what the runbook says is done. */
+async function evict(scenario: Scenario, round: Round): Promise<void> {
+  await using resources = new AsyncDisposableStack();
+  const redis = new Redis(scenario.world.stack.stores.urls.redis);
+  resources.defer(() => redis.disconnect());
+  await round.more(40);
+  await redis.config("SET", "maxmemory-policy", "allkeys-random");
+  await redis.config("SET", "maxmemory", "8mb");
+  await until("keys are gone", async () => {
+    await redis.mset(
+      Object.fromEntries(Array.from({ length: 500 }, (_, at) => [`other:${Date.now()}:${at}`, "x".repeat(500)])),
+    );
+    return !/^evicted_keys:0\s/m.test(await redis.info("stats"));
+  });
+  const isClosed = async (): Promise<boolean> => (await redis.hget("{auth-quota}:service", "generation")) === null;
+  await until("nothing is granted any more", isClosed);
+  await redis.config("SET", "maxmemory", "0");
+  await redis.config("SET", "maxmemory-policy", "noeviction");
+  await redis.flushall();
+  await round.untilServed();
+  await round.more(40);
+}
+
 export const redisDrills: readonly Drill[] = [
   sentinelDrill(
     "redis-sentinel",
@@ -180,4 +204,5 @@ export const redisDrills: readonly Drill[] = [
     await round.untilServed();
     await round.more(40);
   }),
+  copyDrill("redis-evicting", "Redis evicts keys, is set right and emptied", evict),
 ];
