@@ -4,7 +4,7 @@ import type { FailureName } from "../../../services/relay/failures.ts";
 import { readMessage } from "../../../services/billing/records/read-event.ts";
 import { priceOf, type Payer, type Truth } from "./caller.ts";
 import { hashOf, hotCalls, isOwing, most, sumsOf, type HotCall } from "./hot-state.ts";
-import { checkRefusal, noteStopped } from "./lease-rules.ts";
+import { checkRefusal, noteLeases, noteStopped } from "./lease-rules.ts";
 import { checkKeysAtRest, createKeyChecks, createOpenChecks } from "./key-sums.ts";
 import type { Line } from "./ledger.ts";
 import type { LuaValue } from "./lua.ts";
@@ -69,6 +69,7 @@ export function createRunChecks(world: World): RunChecks {
       if (codes.includes(conflict)) world.violate("M7: an operation was answered with a conflict");
       noteSwept(world, values[headValues], answer);
       noteStopped(world, values);
+      noteLeases(world, values);
       if (world.hasLeases) checkRefusal(world, values.slice(headValues), codes);
       if (values.length <= headValues || quietOperations.has(values[headValues] ?? "")) return;
       const calls = hotCalls(world);
@@ -118,7 +119,7 @@ function grantedIn(world: World, values: readonly string[], calls: Map<string, H
   if (values.includes("lease")) {
     const rid = values[values.indexOf("lease") + 1] ?? "";
     if (calls.get(rid)?.state !== "leased" || world.leasesSeen.has(rid)) return undefined;
-    world.leasesSeen.set(rid, Date.now());
+    world.leasesSeen.add(rid);
     return rid;
   }
   if (!values.includes("reserve")) return undefined;

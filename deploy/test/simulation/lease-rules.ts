@@ -14,24 +14,21 @@ const tellingMs = 200;
 /** I20 to I22, for a call that a relay has admitted within a lease. */
 export function checkLeased(world: World, truth: Truth): void {
   const { leaseRid, payer } = truth;
-  const grantedAtMs = world.leasesSeen.get(leaseRid);
+  const grantedAtMs = world.leasesAskedAtMs.get(leaseRid);
   const sinceMs = Date.now() - (grantedAtMs ?? -Infinity);
   if (sinceMs > mostLeaseMs) world.violate(`I20: ${truth.rid} was admitted ${sinceMs} ms after its lease was granted`);
   checkStopped(world, truth);
   // What Redis knows after a loss is not what was granted before it.
   if (lossesOf(world, payer.accountId).some((atMs) => atMs >= (grantedAtMs ?? 0))) return;
-  const calls = hotCalls(world);
-  const lease = calls.get(leaseRid);
+  const lease = hotCalls(world).get(leaseRid);
   if (lease?.state !== "leased")
     return world.violate(`I20: ${truth.rid} was admitted within ${leaseRid}, which is ${lease?.state ?? "unknown"}`);
-  checkLeft(world, truth, { lease, calls });
+  checkLeft(world, truth, lease);
 }
 
-type Kept = { lease: HotCall; calls: ReadonlyMap<string, HotCall> };
-
 /** I21: what is admitted within a lease and not told yet is no more than what auth-quota keeps of it. */
-function checkLeft({ truths, violate }: World, { leaseRid }: Truth, { lease, calls }: Kept): void {
-  const untold = [...truths.values()].filter((other) => other.leaseRid === leaseRid && !calls.has(other.rid));
+function checkLeft({ truths, drawn, violate }: World, { leaseRid }: Truth, lease: HotCall): void {
+  const untold = [...truths.values()].filter((other) => other.leaseRid === leaseRid && !drawn.has(other.rid));
   const nanos = untold.reduce((sum, { heldNanos }) => sum + heldNanos, 0n);
   if (nanos > lease.held || untold.length > lease.open)
     violate(
@@ -46,6 +43,15 @@ function checkStopped({ stopped, profile, violate }: World, { rid, payer }: Trut
   const sinceMs = Date.now() - stoppedAtMs;
   const mostMs = profile.name === quiet ? heartbeatMs + tellingMs : mostLeaseMs;
   if (sinceMs > mostMs) violate(`I22: ${rid} was admitted ${sinceMs} ms after its key was stopped`);
+}
+
+/** Notes what a run was asked about leases: a clock that is ahead makes Redis forget calls that are over. */
+export function noteLeases({ leasesAskedAtMs, drawn }: World, values: readonly string[]): void {
+  for (const [at, name] of values.entries()) {
+    const rid = values[at + 1] ?? "";
+    if (name === "lease" && !leasesAskedAtMs.has(rid)) leasesAskedAtMs.set(rid, Date.now());
+    if (name === "draw" || name === "draw-proven") drawn.add(rid);
+  }
 }
 
 /** Notes when Redis has taken the word that a key is stopped. */

@@ -54,8 +54,11 @@ export type World = {
   healsAtMs: number;
   /** Whether relays admit calls within leases. */
   hasLeases: boolean;
-  /** Leases whose grant was looked at, and when that was. */
-  leasesSeen: Map<string, number>;
+  /** Leases whose grant was looked at. */
+  leasesSeen: Set<string>;
+  /** When leases were first asked for in Redis, and the calls of which it has been told. */
+  leasesAskedAtMs: Map<string, number>;
+  drawn: Set<string>;
   /** When Redis has heard that a key is stopped. */
   stopped: Map<string, number>;
   /** Told of each call that begins. */
