@@ -9,7 +9,7 @@ import { dialects } from "../dialects/index.ts";
 import { CallFailure, expectedCauses, renderFailure, type Failure } from "../failures.ts";
 import { refusalOfBody } from "../http/read.ts";
 import type { BodyShare } from "../http/body-budget.ts";
-import { TurnShare } from "../stream/turn-share.ts";
+import { inTurn, TurnShare } from "../stream/turn-share.ts";
 import { TurnSending } from "../upstream/send-turn.ts";
 import { TurnLink, type RefusedSockets } from "../upstream/turn-link.ts";
 import type { Made } from "../upstream/turn-socket.ts";
@@ -28,7 +28,7 @@ import { Intake } from "./intake.ts";
 import { KeptResponses, type KeptResponse } from "./kept-responses.ts";
 import { Lanes, type Waiting } from "./lanes.ts";
 import { joinItems, prepareTurn, type TurnInput } from "./turn-input.ts";
-import { closeCodes, type HeldSocket, type SocketEnd, type SocketLimits, type ToldEnd } from "./socket-end.ts";
+import { closeSocket, type HeldSocket, type SocketEnd, type SocketLimits, type ToldEnd } from "./socket-end.ts";
 import { textFrames } from "./text-frames.ts";
 import { TurnRequest, turnHeaders } from "./turn-request.ts";
 import { TurnResponse, type EndedResponse } from "./turn-response.ts";
@@ -90,9 +90,10 @@ export class CallerSocket implements HeldSocket {
     connection.on("data", (chunk: Buffer) => this.arrive(chunk.length));
     // However short a frame is, it may begin a call.
     const share = new TurnShare(webSocket);
-    webSocket.on("message", (data, isBinary) => share.take(Infinity, () => this.receive(data as Buffer, isBinary)));
-    webSocket.on("error", ignore);
-    webSocket.once("close", () => this.onClosed());
+    webSocket.on("message", (data, isBinary) => {
+      if (webSocket.readyState === 1) share.take(Infinity, () => this.receive(data as Buffer, isBinary));
+    });
+    webSocket.once("close", () => void this.onClosed());
   }
 
   leave(end: "age" | "drain" | "key"): void {
@@ -290,7 +291,7 @@ export class CallerSocket implements HeldSocket {
     const { webSocket } = this.opened;
     if (webSocket.readyState !== 1) return;
     this.end = end;
-    webSocket.close(closeCodes[end]);
+    closeSocket(this.opened, end);
   }
 
   /** Closes without a word to who does not hear it. */
@@ -299,9 +300,9 @@ export class CallerSocket implements HeldSocket {
     this.opened.webSocket.terminate();
   }
 
-  private onClosed(): void {
+  private async onClosed(): Promise<void> {
     // As over HTTP: each call goes on without its caller, or is cut, and is charged for what was served.
-    for (const answer of this.answers) answer.destroy();
+    await Promise.all(Array.from(this.answers, (answer) => inTurn(() => void answer.destroy())));
     this.link.close();
     this.kept.clear();
     this.intake.release();

@@ -1,3 +1,6 @@
+import type { Duplex } from "node:stream";
+import type { WebSocket } from "ws";
+
 /** Why a socket ends, as its log line and metric say it. */
 export const socketEnds = [
   "caller",
@@ -20,7 +23,7 @@ export type SocketEnd = (typeof socketEnds)[number];
 export type ToldEnd = Exclude<SocketEnd, "caller" | "silent" | "not_reading">;
 
 // Codes of RFC 6455 and the registry of WebSocket close codes; clients connect again after 1001, 1011, 1012 and 1013.
-export const closeCodes: Record<ToldEnd, number> = {
+const closeCodes: Record<ToldEnd, number> = {
   upstream: 1011,
   idle: 1001,
   age: 1001,
@@ -32,6 +35,34 @@ export const closeCodes: Record<ToldEnd, number> = {
   misuse: 1008,
   broken: 1011,
 };
+
+// Ends behind which a caller has more to send, of which nothing is read.
+const unreadEnds: ReadonlySet<ToldEnd> = new Set<ToldEnd>(["misuse", "no_room", "slow_frame"]);
+
+// As much as a frame of the provider may have: whoever sends one that is too large for the relay is told so.
+const maxDiscardedBytes = 16 * 1024 * 1024;
+
+/**
+ * Behind the last frame, ends a connection without parsing what still comes on it: a thousand tiny frames are a few
+ * kilobytes. It is taken in, because closing at once would take that frame back.
+ */
+export function discardRest(connection: Duplex): void {
+  let bytes = 0;
+  const discard = (chunk: Buffer): void => {
+    bytes += chunk.length;
+    if (bytes > maxDiscardedBytes) connection.destroy();
+  };
+  connection.removeAllListeners("data").on("data", discard).resume().end();
+}
+
+/** Closes a socket with the code of its end. */
+export function closeSocket(
+  { webSocket, connection }: { webSocket: WebSocket; connection: Duplex },
+  end: ToldEnd,
+): void {
+  webSocket.close(closeCodes[end]);
+  if (unreadEnds.has(end)) discardRest(connection);
+}
 
 export type SocketLimits = {
   /** The provider's own. */

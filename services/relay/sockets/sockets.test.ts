@@ -306,7 +306,8 @@ describe("how a socket ends", async () => {
 test("only so many turns wait; the others go on", async () => {
   const relay = await start();
   const { events, create, find } = await open(relay);
-  for (let number = 0; number < 40; number += 1) create({ input: behaviourText({ text: "Hi." }) });
+  create({ input: behaviourText({ text: "This takes until all others have come.", gapMs: 300 }) });
+  for (let number = 1; number < 40; number += 1) create({ input: behaviourText({ text: "Hi." }) });
   await find("response.completed", 33);
   const errors = events.filter(({ type }) => type === "error");
   assert.deepEqual(

@@ -1,4 +1,5 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
+import type { Duplex } from "node:stream";
 import { WebSocketServer, type ServerOptions, type WebSocket } from "ws";
 import { createRid } from "#shared/money/rid.ts";
 import { failureOf, type Relay } from "../call.ts";
@@ -14,7 +15,7 @@ import { CallerSocket } from "./caller-socket.ts";
 import { KeyWatch } from "./key-watch.ts";
 import { dropSession, sessionCallerOf, startSession, type SessionCaller } from "./realtime/open-session.ts";
 import { RealtimeSession, type SessionStart } from "./realtime/session.ts";
-import type { HeldSocket, SocketLimits } from "./socket-end.ts";
+import { discardRest, type HeldSocket, type SocketLimits } from "./socket-end.ts";
 
 declare module "fastify" {
   interface FastifyInstance {
@@ -24,6 +25,8 @@ declare module "fastify" {
 
 /** A request that asks to become a WebSocket. */
 export type Upgrade = { request: IncomingMessage; response: ServerResponse; ip: string; head: Buffer };
+
+type FollowedSocket = Pick<Upgrade, "ip"> & { rid: string; webSocket: WebSocket; connection: Duplex; caller: Caller };
 
 export type RefusedUpgrade = { failure: Failure; caller: Caller | undefined };
 
@@ -85,6 +88,8 @@ function createServer(
     clientTracking: false,
     maxPayload,
     maxFragments,
+    // 64 KiB, which are read at once, may be eight thousand frames: each has a turn of its own.
+    allowSynchronousEvents: false,
     // A frame must not become larger than it came.
     perMessageDeflate: false,
     handleProtocols: (offered) => (protocol !== undefined && offered.has(protocol) ? protocol : false),
@@ -198,7 +203,7 @@ class OpenSockets implements Sockets {
     this.realtimeServer.handleUpgrade(request, connection, head, (webSocket) => {
       const opened = { webSocket, connection, intake: shareOf(this.relay.bodyBudget, caller) };
       const session = new RealtimeSession(start, opened, this.relay, this.limits);
-      this.follow(session, { rid, ip, webSocket, caller }, keyId);
+      this.follow(session, { rid, ip, webSocket, connection, caller }, keyId);
     });
   }
 
@@ -215,11 +220,7 @@ class OpenSockets implements Sockets {
     });
   }
 
-  private follow(
-    socket: HeldSocket,
-    { rid, ip, webSocket, caller }: { rid: string; ip: string; webSocket: WebSocket; caller: Caller },
-    keyId: string,
-  ): void {
+  private follow(socket: HeldSocket, { rid, ip, webSocket, connection, caller }: FollowedSocket, keyId: string): void {
     const { metrics, log } = this.relay;
     const startedAtMs = performance.now();
     const told = { rid, ip, account: socket.accountId, key: keyId };
@@ -227,6 +228,8 @@ class OpenSockets implements Sockets {
     this.keys.add(caller, socket);
     metrics.sockets.inc();
     log.info(told, "socket opened");
+    // What is no frame, or too large; its sender is told by a code.
+    webSocket.on("error", () => discardRest(connection));
     webSocket.once("close", (code) => {
       this.all.delete(socket);
       this.keys.remove(caller, socket);

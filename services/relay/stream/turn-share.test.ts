@@ -84,3 +84,22 @@ test("steps of nobody's stream are done in turns, too, and settle as they end", 
   await assert.rejects(third ?? assert.fail(), { message: "refused" });
   assert.deepEqual(steps, ["first", "second", "a turn", "third"]);
 });
+
+test("what a step begins with promises is of its turn's time, and one such step is begun in a callback", async () => {
+  const steps: string[] = [];
+  const call = async (name: string): Promise<void> => {
+    steps.push(`${name} begins`);
+    await Promise.resolve();
+    steps.push(`${name} is sent`);
+    spend(3);
+  };
+  for (const name of ["a", "b", "c", "d"]) {
+    new TurnShare({ pause: () => undefined, resume: () => undefined }).take(Infinity, () => void call(name));
+  }
+  assert.deepEqual(steps, ["a begins"]);
+  // The first that waits is taken by itself, for nobody knows yet how many follow.
+  await nextTurn();
+  assert.deepEqual(steps.slice(1), ["a is sent", "b begins", "b is sent"]);
+  await nextTurn();
+  assert.deepEqual(steps.slice(4), ["c begins", "c is sent", "d begins", "d is sent"]);
+});

@@ -4,34 +4,56 @@ const shareMs = 5;
 // Honest streams bring less in a turn, and never wait for those that bring more.
 const freeBytes = 8_192;
 
+// Node does what promises wait for between two of its immediates, so each waiting step has one: what a step begins, as
+// all of a call until it is sent, is of its turn's time before the next step is looked at.
+const maxPlanned = 64;
+
 let turn = 0;
 let startedAtMs = 0;
 let isBegun = false;
-let isScheduled = false;
+let planned = 0;
+/** When the first of the planned steps began; undefined before. */
+let stepsAtMs: number | undefined;
+/** Whether a step of this callback has begun more than was done in it. */
+let isLoaded = false;
 const waiting: TurnShare[] = [];
 
-function endTurn(): void {
-  isBegun = false;
-  isScheduled = false;
-  if (waiting.length === 0) return;
-  beginTurn();
-  while (waiting.length > 0 && !isSpent()) (waiting.shift() as TurnShare).goOn();
-  // What comes now from the network has a share of its own.
-  startedAtMs = performance.now();
-}
-
 function beginTurn(): void {
-  if (!isBegun) {
-    isBegun = true;
-    turn += 1;
-    startedAtMs = performance.now();
-  }
-  if (isScheduled) return;
-  isScheduled = true;
+  if (isBegun) return;
+  isBegun = true;
+  turn += 1;
+  startedAtMs = performance.now();
   setImmediate(endTurn);
 }
 
-const isSpent = (): boolean => performance.now() - startedAtMs > shareMs;
+function endTurn(): void {
+  isBegun = false;
+}
+
+const isSpent = (sinceMs: number): boolean => performance.now() - sinceMs > shareMs;
+
+function planSteps(): void {
+  if (planned > 0) return;
+  planned = Math.min(waiting.length, maxPlanned);
+  stepsAtMs = undefined;
+  for (let count = 0; count < planned; count += 1) setImmediate(doPlanned);
+}
+
+/** Does the step that has waited longest, while there is room for it. */
+function doPlanned(): void {
+  planned -= 1;
+  const isFirst = stepsAtMs === undefined;
+  stepsAtMs ??= performance.now();
+  if (isFirst || !isSpent(stepsAtMs)) waiting.shift()?.goOn();
+  if (planned > 0) return;
+  // What comes now from the network has a share of its own.
+  isBegun = false;
+  planSteps();
+}
+
+function unload(): void {
+  isLoaded = false;
+}
 
 export type Pausable = { pause: () => void; resume: () => void };
 
@@ -46,14 +68,29 @@ export class TurnShare {
     this.source = source;
   }
 
-  /** Does a step that reads so many bytes, now or later. */
+  /**
+   * Does a step that reads so many bytes, now or later; one of infinitely many begins more than it does, and waits
+   * behind another one of the same callback.
+   */
   take(bytes: number, step: () => void): void {
     beginTurn();
     if (this.turn !== turn) [this.turn, this.bytes] = [turn, 0];
     this.bytes += bytes;
-    if (this.steps.length === 0 && (this.bytes <= freeBytes || !isSpent())) return step();
+    if (this.steps.length === 0 && this.hasRoom(bytes)) return this.begin(bytes, step);
     if (this.steps.length === 0) this.wait();
     this.steps.push(step);
+  }
+
+  private hasRoom(bytes: number): boolean {
+    return this.bytes <= freeBytes || !((isLoaded && bytes === Infinity) || isSpent(startedAtMs));
+  }
+
+  private begin(bytes: number, step: () => void): void {
+    if (bytes === Infinity && !isLoaded) {
+      isLoaded = true;
+      queueMicrotask(unload);
+    }
+    step();
   }
 
   /** Does the step that came first, and waits again where there are more; what comes meanwhile is behind it. */
@@ -66,6 +103,7 @@ export class TurnShare {
 
   private wait(): void {
     waiting.push(this);
+    planSteps();
     this.source.pause();
   }
 }

@@ -18,7 +18,7 @@ import { refusalOfBody } from "../../http/read.ts";
 import { noteRefusal } from "../../report/refusals.ts";
 import { cleanerOf } from "../../upstream/failure.ts";
 import { Intake } from "../intake.ts";
-import { closeCodes, type HeldSocket, type SocketEnd, type SocketLimits, type ToldEnd } from "../socket-end.ts";
+import { closeSocket, type HeldSocket, type SocketEnd, type SocketLimits, type ToldEnd } from "../socket-end.ts";
 import type { UpstreamSocket } from "./connect-upstream.ts";
 import type { HeldAhead, HeldFor } from "./held-ahead.ts";
 import { Asked } from "./asked.ts";
@@ -132,7 +132,6 @@ export class RealtimeSession implements HeldSocket {
     this.intake = new Intake(opened.intake);
     const { webSocket, connection } = opened;
     connection.on("data", (chunk: Buffer) => this.arrive(chunk.length));
-    webSocket.on("error", ignore);
     webSocket.once("close", () => this.callerGone());
     upstream.webSocket.once("close", (code) => this.upstreamGone(code));
     this.fromCaller = new Inbox(webSocket, (bytes, isBinary) => this.receive(bytes, isBinary));
@@ -393,7 +392,7 @@ export class RealtimeSession implements HeldSocket {
     this.end = end;
     this.settleAll(endCause);
     const { webSocket } = this.opened;
-    if (webSocket.readyState === 1) webSocket.close(closeCodes[end]);
+    if (webSocket.readyState === 1) closeSocket(this.opened, end);
   }
 
   private settleAll(endCause: EndCause): void {
