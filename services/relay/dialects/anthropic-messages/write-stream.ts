@@ -5,6 +5,7 @@ import { writeCitation } from "./citations.ts";
 import { writeStopReason } from "./finish-reasons.ts";
 import { writeAttached, writeSignature, writeWordlessThinking } from "./thinking-state.ts";
 import type { ReplyBlock } from "./wire.ts";
+import { isLongBase64, writeJson } from "../json/long-texts.ts";
 import { emptyFields, messageId, toolUse, writePicture } from "./write-reply.ts";
 import { untoldUsage, writeFirstUsage, writeUsage } from "./write-usage.ts";
 
@@ -31,8 +32,8 @@ type Writing = {
   ending: Ending;
 };
 
-function eventText(type: string, fields: object): string {
-  return `event: ${type}\ndata: ${JSON.stringify({ type, ...fields })}\n\n`;
+function eventText(type: string, fields: object, long: readonly string[] = []): string {
+  return `event: ${type}\ndata: ${writeJson({ type, ...fields }, long)}\n\n`;
 }
 
 const deltaFields: Record<TextStart["kind"], string> = {
@@ -83,17 +84,19 @@ function stopBlock(writing: Writing): string {
   return eventText("content_block_stop", { index: writing.index });
 }
 
-/** A block that comes as a whole. */
-function wholeBlock(writing: Writing, content: ReplyBlock): string {
+/** A block that comes as a whole, with texts that are long and of base64. */
+function wholeBlock(writing: Writing, content: ReplyBlock, long: readonly string[] = []): string {
   const before = writePending(writing);
   writing.index += 1;
   const { index } = writing;
-  return before + eventText("content_block_start", { index, content_block: content }) + stopBlock(writing);
+  return before + eventText("content_block_start", { index, content_block: content }, long) + stopBlock(writing);
 }
 
 function openBlock(writing: Writing, start: BlockStart): string {
   const before = closeBlock(writing);
-  if (start.kind === "image") return before + wholeBlock(writing, writePicture(start));
+  if (start.kind === "image") {
+    return before + wholeBlock(writing, writePicture(start), isLongBase64(start.data) ? [start.data] : []);
+  }
   const block: OpenBlock = { start, isStarted: false, deltaHead: "", opaque: undefined };
   writing.open = block;
   writing.isRefused ||= start.kind === "refusal";

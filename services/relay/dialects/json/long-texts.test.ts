@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
-import { parseJson } from "./long-texts.ts";
+import { isLongBase64, parseJson, writeJson } from "./long-texts.ts";
 
 const parsed = (parse: (text: string) => unknown, text: string): unknown => {
   try {
@@ -69,4 +69,15 @@ test("a name that stands twice has its last value, and a long name stays one", (
 test("what stands between texts is not taken for one behind an escaped quote", () => {
   const text = `["a\\"",${"1,".repeat(200_000)}"b\\\\"]`;
   assert.deepEqual(parseJson(text), JSON.parse(text));
+});
+
+test("a picture is written as JSON.stringify writes it, wherever it stands, and only what is base64 is taken for one", () => {
+  const [one = "", other = ""] = ["Ab+/", "Ab+=", "Aw=="].map((end, at) => "Ab-_".repeat(20_000 + at) + end);
+  const long = [one, other, "Aw=="].filter(isLongBase64);
+  const value = { a: [one, `data:image/png;base64,${other}`], b: { c: one, d: "short", e: "\n".repeat(70_000) } };
+  assert.ok(long.length === 2 && writeJson(value, long) === JSON.stringify(value));
+  assert.equal(writeJson({ n: 1 }, []), '{"n":1}');
+  for (const text of ["x", `${one}\n`, `"${one}`, `${one.slice(0, -4)}\n${one.slice(0, 3)}`, `${one.slice(4)}é123`]) {
+    assert.ok(!isLongBase64(text), JSON.stringify(text.slice(-8)));
+  }
 });

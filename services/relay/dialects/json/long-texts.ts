@@ -77,3 +77,25 @@ export function parseJson(text: string): unknown {
   }
   return putBack(JSON.parse(short + text.slice(from)), texts);
 }
+
+/** Whether a text is long and of base64 only, in which JSON escapes nothing; whoever decodes skips what is not. */
+export function isLongBase64(text: string): boolean {
+  const padding = text.endsWith("==") ? 2 : text.endsWith("=") ? 1 : 0;
+  const bytes = (text.length * 3) / 4 - padding;
+  return text.length >= longText && text.length % 4 === 0 && Buffer.from(text, "base64").length === bytes;
+}
+
+/** JSON.stringify, but that texts which end in one of these, of base64, get that end as it is. */
+export function writeJson(value: unknown, long: readonly string[]): string {
+  if (long.length === 0) return JSON.stringify(value);
+  const short = JSON.stringify(value, (_name, member: unknown) => {
+    if (typeof member !== "string" || member.length < longText) return member;
+    const at = long.findIndex((text) => member.endsWith(text));
+    return at === -1 ? member : `${member.slice(0, -(long[at] as string).length)}${standIn}${at};`;
+  });
+  const [head = "", ...pieces] = short.split(standIn);
+  return pieces.reduce((written, piece) => {
+    const end = piece.indexOf(";");
+    return written + (long[Number(piece.slice(0, end))] ?? "") + piece.slice(end + 1);
+  }, head);
+}
