@@ -57,8 +57,9 @@ export function serveInTurn(app: Served, events: readonly string[] = ["request"]
   }
 }
 
-/** Lets go of what has come of a body, behind whose answer the connection ends. */
+/** Lets go of what has come of a body and parses no more of it; behind its answer the connection ends. */
 export function forgetBody(socket: Socket | undefined): void {
+  socket?.removeAllListeners("data").on("data", () => undefined);
   const { parser } = (socket ?? {}) as OwnParser;
   const before = parser?.[onBody];
   if (!parser || typeof before !== "function") return;
