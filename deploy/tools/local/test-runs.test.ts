@@ -41,7 +41,10 @@ const sources: Record<string, string> = {
     import { after, test } from "node:test";
     import { share } from ${JSON.stringify(shareFile)};
     const end = async () => void (globalThis.isEnded = true);
-    const start = async () => { globalThis.starts = (globalThis.starts ?? 0) + 1; return { [Symbol.asyncDispose]: end }; };
+    const start = async () => {
+      globalThis.starts = (globalThis.starts ?? 0) + 1;
+      return { [Symbol.asyncDispose]: end };
+    };
     const shared = await share("world", start);
     after(() => shared[Symbol.asyncDispose]());
     test("is in use", () => undefined);`,
