@@ -166,8 +166,11 @@ describe("who may open a socket, and for how long", () => {
       await answer.text();
       return answer.status === 401;
     });
-    const { last } = await socket.turn({ model, input: "Two." });
-    assert.deepEqual([last["status"], (last["error"] as Json)["message"]], [401, "Invalid API key"]);
+    // The look at keys of each second may be the first to see it, and tells nothing.
+    const last = await Promise.race([socket.turn({ model, input: "Two." }).then((turn) => turn.last), socket.closed]);
+    if (typeof last === "object") {
+      assert.deepEqual([last["status"], (last["error"] as Json)["message"]], [401, "Invalid API key"]);
+    }
     assert.equal(await socket.closed, 1008);
     await world.untilSettled(accountId, 1);
   });

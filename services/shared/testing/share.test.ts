@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { query } from "./postgres.ts";
-import { keepShared, share, sharePostgres } from "./share.ts";
+import { createSharing, sharePostgres } from "./share.ts";
 
 function counted() {
   const counts = { started: 0, ended: 0 };
@@ -15,6 +15,7 @@ function counted() {
 
 test("users at the same time share one, which ends with the last of them", async () => {
   const { counts, start } = counted();
+  const { share } = createSharing();
   const [first, second] = await Promise.all([share("a", start), share("a", start)]);
   assert.deepEqual([first.number, second.number], [1, 1]);
   await first[Symbol.asyncDispose]();
@@ -26,6 +27,7 @@ test("users at the same time share one, which ends with the last of them", async
 
 test("what is kept serves users one after the other, and ends when it is kept no more", async () => {
   const { counts, start } = counted();
+  const { share, keepShared } = createSharing();
   const kept = keepShared();
   for (let user = 0; user < 3; user += 1) {
     await using shared = await share("b", start);
@@ -40,7 +42,8 @@ test("what is kept serves users one after the other, and ends when it is kept no
 });
 
 test("databases on a shared PostgreSQL", async () => {
-  const [first, second] = await Promise.all([sharePostgres(), sharePostgres()]);
+  const { share } = createSharing();
+  const [first, second] = await Promise.all([sharePostgres(share), sharePostgres(share)]);
   const [one, other] = [await first.createDatabase(), await second.createDatabase()];
   assert.equal(new URL(one).port, new URL(other).port);
   assert.notEqual(one, other);
