@@ -11,12 +11,14 @@ const withLeases = { relay: { LEASE_FROM_CALLS_PER_SECOND: "1" } };
 
 let world: World;
 before(async () => {
-  world = await startWorld({ serviceEnvironment: withLeases });
+  // What auth-quota was not told of is told again soon.
+  world = await startWorld({ serviceEnvironment: { ...withLeases, billing: { OUTBOX_AGE_MS: "2000" } } });
 });
 after(() => world[Symbol.asyncDispose]());
 
-// Small holds, so that a lease is worth it in an account with little.
-const small = { side: chat, more: { max_tokens: 16 } };
+// Small holds, so that a lease is worth it in an account with little; and a provider that takes its time, because calls
+// as fast as the machine can make them show nothing more.
+const small = { side: chat, more: { max_tokens: 16 }, behaviour: { headersAfterMs: 20 } };
 const call = ({ secret }: Customer): Promise<Reply> => makeCall(world.relayUrl, secret, small);
 const metric = (name: string): Promise<number> => readMetric(world.stack.services.relay.opsUrl, name);
 
