@@ -69,7 +69,10 @@ export function beginWorld(seed: number, script: LuaScript, hasTrace: boolean): 
       world.note(`VIOLATION ${text}`);
       world.violations.push(text);
     },
-    noteLoss: (server) => void world.losses.push({ atMs: Date.now(), server }),
+    noteLoss: (server) => {
+      world.losses.push({ atMs: Date.now(), server });
+      pushStopped(world);
+    },
     kill: (killed) => killPlace(world, killed),
     start: (started) => startPlace(world, started),
     loseDisk: (lost) => loseDisk(world, ({ place: at }) => at === lost.name),
@@ -219,6 +222,14 @@ function stopKey(world: World, random: Random): void {
     },
     random.between(5_000, 20_000),
   );
+}
+
+/** As auth-quota does when a Redis comes back: what it took last may be gone with what it lost. */
+function pushStopped(world: World): void {
+  for (const payer of world.payers.filter(({ status }) => status === "stopped")) {
+    world.stopped.delete(payer.keyId);
+    later(() => pushUntilTaken(world, payer), pushAgainMs);
+  }
 }
 
 function pushUntilTaken(world: World, payer: Payer): void {
