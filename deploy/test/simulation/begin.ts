@@ -69,10 +69,7 @@ export function beginWorld(seed: number, script: LuaScript, hasTrace: boolean): 
       world.note(`VIOLATION ${text}`);
       world.violations.push(text);
     },
-    noteLoss: (server) => {
-      world.losses.push({ atMs: Date.now(), server });
-      pushStopped(world);
-    },
+    noteLoss: (server) => noteLoss(world, server),
     kill: (killed) => killPlace(world, killed),
     start: (started) => startPlace(world, started),
     loseDisk: (lost) => loseDisk(world, ({ place: at }) => at === lost.name),
@@ -224,8 +221,9 @@ function stopKey(world: World, random: Random): void {
   );
 }
 
-/** As auth-quota does when a Redis comes back: what it took last may be gone with what it lost. */
-function pushStopped(world: World): void {
+/** Notes a loss. As auth-quota does when a Redis comes back, tells it again that keys are stopped. */
+function noteLoss(world: World, server: RedisServer): void {
+  world.losses.push({ atMs: Date.now(), server });
   for (const payer of world.payers.filter(({ status }) => status === "stopped")) {
     world.stopped.delete(payer.keyId);
     later(() => pushUntilTaken(world, payer), pushAgainMs);

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { test } from "node:test";
+import { setTimeout as pause } from "node:timers/promises";
 import { WebSocket } from "ws";
 import { behaviourText } from "#fake-provider/behaviour.ts";
 import type { UsageRecorded } from "#proto/usage/v1/usage_pb.ts";
@@ -21,8 +22,8 @@ async function booked(relay: SocketRelay, before: number): Promise<UsageRecorded
   return record;
 }
 
-/** Tears a socket down at an event of the answer; gives how many of its words had come. */
-async function cutAt(webSocket: WebSocket, at: number, ask: () => void): Promise<number> {
+/** Tears a socket down at an event of the answer, at 0 when it has begun; gives how many of its words had come. */
+async function cutAt(webSocket: WebSocket, at: number, ask: () => void, begun: () => Promise<unknown>) {
   let [events, words] = [0, 0];
   webSocket.on("message", (data) => {
     const { type } = JSON.parse((data as Buffer).toString()) as Json;
@@ -31,10 +32,20 @@ async function cutAt(webSocket: WebSocket, at: number, ask: () => void): Promise
     if (/(text|transcript)\.delta$/.test(String(type))) words += 1;
     if (events === at) webSocket.terminate();
   });
+  const closed = once(webSocket, "close");
   ask();
-  if (at === 0) setTimeout(() => webSocket.terminate(), 20);
-  await once(webSocket, "close");
+  if (at === 0) {
+    await begun();
+    webSocket.terminate();
+  }
+  await closed;
   return words;
+}
+
+/** The upstream is asked, and the account has to pay for that. */
+function askedOf({ fake }: SocketRelay): () => Promise<unknown> {
+  const { length } = fake.received;
+  return () => until("the upstream is asked", () => fake.received.length > length);
 }
 
 for (const hasResponsesSocket of [false, true]) {
@@ -49,7 +60,7 @@ for (const hasResponsesSocket of [false, true]) {
         webSocket.on("error", () => undefined);
         await once(webSocket, "open");
         const turn = { type: "response.create", model: "m", input: behaviourText(answer, "Hi") };
-        const words = await cutAt(webSocket, at, () => webSocket.send(JSON.stringify(turn)));
+        const words = await cutAt(webSocket, at, () => webSocket.send(JSON.stringify(turn)), askedOf(relay));
         const { usage } = await booked(relay, before);
         assert.ok(usage && usage.inputTokens > 0n && usage.outputTokens >= words, `${at}: ${usage?.outputTokens}`);
       }
@@ -62,7 +73,12 @@ test("a response of a session", async () => {
   for (const at of cuts) {
     const before = charged(relay).length;
     const { webSocket, ask } = await open(relay);
-    const words = await cutAt(webSocket, at, () => ask(answer));
+    const words = await cutAt(
+      webSocket,
+      at,
+      () => ask(answer),
+      () => pause(20),
+    );
     const { usage } = await booked(relay, before);
     assert.ok(
       usage && usage.inputTokens > 0n && usage.audioOutputTokens >= words,
