@@ -9,7 +9,8 @@ import type { Job, JobRun } from "./test-verdict.ts";
 const testTimeoutMs = 120_000;
 // Guards against a file that hangs outside of its tests.
 const jobTimeoutMs = 1_800_000;
-const batchEntry = join(import.meta.dirname, "test-batch.ts");
+/** The program of a batch: test files are its arguments. */
+export const batchEntry = join(import.meta.dirname, "test-batch.ts");
 
 export type RunSettings = {
   /** The files' paths are relative to it. */

@@ -3,12 +3,13 @@ import { availableParallelism } from "node:os";
 import { dirname, join, normalize } from "node:path";
 import { repository } from "../checks/run.ts";
 import { show } from "./machine.ts";
+import { batchEntry } from "./test-runs.ts";
 
 // What `npm run test:unit` runs: every test that starts no other program, found by what it imports, so that there is no
 // list to keep. The recordings and the simulation have commands of their own.
 
 // Each file is a suite there: a hook of one must not be one of all others.
-const runner = ["--test-timeout=60000", join(import.meta.dirname, "test-batch.ts")];
+const runner = ["--test-timeout=60000", batchEntry];
 
 const starters = /\bfrom "(?:node:child_process|playwright(?:-core)?)"/;
 const imported = /^(?:import|export)\s+(?!type\b)(?:[^";]*?\bfrom )?"([^"]+)"/gm;

@@ -89,9 +89,11 @@ export function createLedgerRepair(deps: LedgerRepairDeps): LedgerRepair {
     deps.log.error({ ...loss, bookedUntil: `${loss.bookedUntil}` }, "ledger has lost bookings: booking them again");
   };
   const lookForLoss = async (manager: JetStreamManager, known: StreamMark): Promise<void> => {
-    const lost = (await findLoss(deps.pool, known)) ? known : await findLostFunds(deps.pool, manager);
-    const loss = lost && (await findLoss(deps.pool, lost));
-    if (loss) await open(loss, lost);
+    const loss = await findLoss(deps.pool, known);
+    if (loss) return open(loss, known);
+    const lost = await findLostFunds(deps.pool, manager);
+    const lossOfFunds = lost && (await findLoss(deps.pool, lost));
+    if (lossOfFunds) await open(lossOfFunds, lost);
   };
   return {
     mark: () => mark,

@@ -77,17 +77,16 @@
 
   const rulesOf = (rules) => [...rules].flatMap((rule) => [rule.selectorText ?? "", ...rulesOf(rule.cssRules ?? [])]);
   const selectors = [...document.styleSheets].flatMap((sheet) => rulesOf(sheet.cssRules));
+  const isById = selectors.some((selector) => /#[\w-]/.test(selector));
   const told = new Set([
     "class",
-    "id",
     "type",
+    ...(isById ? ["id"] : []),
     ...selectors
       .join()
       .matchAll(/(?<=\[)[\w-]+/g)
       .map(([name]) => name),
   ]);
-  const isById = selectors.some((selector) => /#[\w-]/.test(selector));
-  if (!isById) told.delete("id");
 
   /** What the style sheets can tell an element by, but its place among its neighbours. */
   const kindOf = (element) => {
