@@ -30,8 +30,9 @@ import { endPlaygroundKeys } from "./playground-key.ts";
 import { settlePendingTopUps } from "./top-ups/settle.ts";
 import { createPayments } from "./payments/settings.ts";
 import { createRelays } from "./relays.ts";
+import { resealAll } from "./reseal.ts";
 import { allRoutes } from "./routes.ts";
-import { createSecretBox, readSecretsKey } from "./credentials/secrets.ts";
+import { createSecretBox, readSecretsKeys } from "./credentials/secrets.ts";
 import { buildServer } from "./http/server.ts";
 import { deleteOldDeliveries } from "./store/deliveries.ts";
 import { deleteEndedAttempts } from "./store/identities.ts";
@@ -51,6 +52,7 @@ const maxSwept = 10_000;
 const alertsMs = 2_000;
 const deliveriesMs = 1_000;
 const chargesMs = 5_000;
+const resealMs = 600_000;
 
 /** Starts the service. PostgreSQL, auth-quota and billing may be up, down or on their way. */
 export async function startApp(
@@ -60,7 +62,7 @@ export async function startApp(
   webhookRules = publicRules,
 ): Promise<App> {
   await using resources = new AsyncDisposableStack();
-  const box = createSecretBox(readSecretsKey(readFileSync(config.SECRETS_KEY_FILE, "utf8")));
+  const box = createSecretBox(readSecretsKeys(readFileSync(config.SECRETS_KEY_FILE, "utf8")));
   const cost = { memoryKib: config.PASSWORD_MEMORY_KIB, passes: config.PASSWORD_PASSES };
   const onError = (error: Error): void => log.warn({ err: error }, "lost connection to PostgreSQL");
   const pool = resources.use(createPool(config.DATABASE_URL, "console", onError));
@@ -101,6 +103,7 @@ export async function startApp(
   resources.use(every(alertsMs, () => findCrossings(deps), log));
   resources.use(every(sweepMs, () => endPlaygroundKeys(deps), log));
   resources.use(every(deliveriesMs, () => deliverDue(deps), log));
+  if (box.isRotating) resources.use(every(resealMs, () => resealAll(deps), log));
   let isStopping = false;
   const notReady = (): string[] => [...reasons(), ...(isStopping ? ["stopping"] : [])];
   const ops = resources.use(await serveOps({ host: config.OPS_HOST, port: config.OPS_PORT }, registry, notReady));

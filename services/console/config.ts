@@ -45,7 +45,9 @@ export const variables = Type.Object({
   }),
   SECRETS_KEY_FILE: Type.String({
     description:
-      "File with 32 random bytes in base64, the key that encrypts second factors; the same for all replicas.",
+      "File with 32 random bytes in base64, the key that encrypts second factors and the secrets of webhooks and the " +
+      "playground; the same for all replicas. Up to three such keys, with spaces or line ends between them, while it " +
+      "is rotated: the first one encrypts.",
     minLength: 1,
   }),
   OIDC_ISSUER: Type.String({

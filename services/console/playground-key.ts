@@ -19,7 +19,8 @@ import {
 const lifeMs = 24 * 3_600_000;
 const maxSwept = 100;
 
-const sealedFor = (keyId: string): string => `playground key ${keyId}`;
+/** What the secret of such a key is sealed for. */
+export const sealedFor = (keyId: string): string => `playground key ${keyId}`;
 const allowed: readonly string[] = permissions["playground.use"];
 const roles = memberRoles.filter((role) => allowed.includes(role));
 

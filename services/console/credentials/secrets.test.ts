@@ -6,12 +6,12 @@ import { readConfig } from "../config.ts";
 import { minPasswordCost } from "../config.ts";
 import { createPasswords } from "./passwords.ts";
 import { render } from "../html/html.ts";
-import { createSecretBox, createToken, hashToken, readSecretsKey } from "./secrets.ts";
+import { createSecretBox, createToken, hashToken, readSecretsKeys } from "./secrets.ts";
 import { createRecoveryCodes, createTotpSecret, hashRecoveryCode, qrOf, stepOfCode } from "./totp.ts";
 import { environment } from "../testing/environment.ts";
 
 describe("sealed secrets", () => {
-  const box = createSecretBox(randomBytes(32));
+  const box = createSecretBox([randomBytes(32)]);
   const sealed = box.seal(Buffer.from("secret"), "person-1");
 
   it("open for whom they were sealed, with the key they were sealed with, unchanged", () => {
@@ -19,7 +19,7 @@ describe("sealed secrets", () => {
     assert.ok(!sealed.includes("secret"));
     assert.notDeepEqual(box.seal(Buffer.from("secret"), "person-1"), sealed, "each time another nonce");
     assert.throws(() => box.open(sealed, "person-2"));
-    assert.throws(() => createSecretBox(randomBytes(32)).open(sealed, "person-1"));
+    assert.throws(() => createSecretBox([randomBytes(32)]).open(sealed, "person-1"));
     for (let index = 0; index < sealed.length; index += 1) {
       const changed = Buffer.from(sealed);
       changed[index] = (changed[index] ?? 0) ^ 1;
@@ -28,17 +28,38 @@ describe("sealed secrets", () => {
     for (const short of [Buffer.alloc(0), sealed.subarray(0, 20)]) assert.throws(() => box.open(short, "person-1"));
   });
 
-  it("need a key of 32 bytes as base64; what is wrong is told without the content", () => {
+  it("open with each key of the file, and are sealed with its first", () => {
+    const [former, first] = [randomBytes(32), randomBytes(32)];
+    const known = createSecretBox([former, first]);
+    const rotated = createSecretBox([first, former]);
+    const ofFormer = known.seal(Buffer.from("secret"), "person-1");
+    assert.deepEqual([known.isRotating, createSecretBox([first]).isRotating], [true, false]);
+    assert.equal(rotated.open(ofFormer, "person-1").toString(), "secret");
+    const resealed = rotated.reseal(ofFormer, "person-1") ?? assert.fail("nothing was sealed anew");
+    assert.equal(createSecretBox([first]).open(resealed, "person-1").toString(), "secret");
+    assert.throws(() => createSecretBox([former]).open(resealed, "person-1"));
+    assert.equal(known.open(resealed, "person-1").toString(), "secret", "a replica with the order of before");
+    assert.equal(rotated.reseal(resealed, "person-1"), undefined);
+    assert.throws(() => rotated.reseal(ofFormer, "person-2"));
+    assert.throws(() => rotated.reseal(sealed, "person-1"));
+  });
+
+  it("need keys of 32 bytes as base64; what is wrong is told without the content", () => {
     const right = randomBytes(32).toString("base64");
-    assert.equal(readSecretsKey(`${right}\n`).toString("base64"), right);
+    const texts = (content: string) => readSecretsKeys(content).map((key) => key.toString("base64"));
+    assert.deepEqual(texts(`${right}\n`), [right]);
+    const other = randomBytes(32).toString("base64");
+    assert.deepEqual(texts(`${other}\n${right}\r\n`), [other, right]);
     for (const wrong of [
       "",
       "x",
       randomBytes(31).toString("base64"),
       randomBytes(33).toString("base64"),
       "a".repeat(64),
+      `${right}\nx`,
+      `${right}\n`.repeat(4),
     ]) {
-      assert.throws(() => readSecretsKey(wrong), /^Error: SECRETS_KEY_FILE must hold 32 bytes as base64[^=]*$/);
+      assert.throws(() => readSecretsKeys(wrong), /^Error: SECRETS_KEY_FILE must hold 32 bytes as base64[^=]*$/);
     }
     assert.notDeepEqual(box.deriveKey("a"), box.deriveKey("b"));
   });
