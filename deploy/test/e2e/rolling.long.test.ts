@@ -1,8 +1,9 @@
 import assert from "node:assert/strict";
-import { after, before, describe, test } from "node:test";
+import { after, before, describe, test, type TestContext } from "node:test";
 import type { Service } from "../../tools/local/service.ts";
 import type { CallLog } from "./caller.ts";
 import { formatReport } from "./checker.ts";
+import { addLogins, type Change } from "./change-logins.ts";
 import { browserAt, fleetNames, type Fleet, type FleetName, startAt, startFirstConsole, startFleet } from "./fleet.ts";
 import { auditBooks } from "./kills.ts";
 import { createRandom } from "./random.ts";
@@ -57,45 +58,60 @@ describe("two replicas of each service, restarted one by one under load", () => 
   });
   after(() => resources.disposeAsync());
 
-  const restart = async (service: Service): Promise<void> => {
+  const restart = async (service: Service, change?: Record<string, string>): Promise<void> => {
     balancer.leave(service);
     const { ended } = service;
-    await service.restart();
+    await service.restart(change);
     assert.equal(await ended, "exit code 0", service.name);
     balancer.join(service);
   };
 
   /** Restarts replica by replica; a service begins when the first replica of the one before it is back. */
-  async function roll(order: readonly FleetName[]): Promise<void> {
+  async function roll(order: readonly FleetName[], change?: Change): Promise<void> {
     const rolling: Promise<void>[] = [];
     for (const name of order) {
       const [first, ...more] = services[name];
       assert.ok(first);
-      await restart(first);
-      rolling.push(...more.map(restart));
+      await restart(first, change?.[name]);
+      rolling.push(...more.map((service) => restart(service, change?.[name])));
     }
     await Promise.all(rolling);
+  }
+
+  /** Does something while callers, videos and pages are under way, of which none may fail. */
+  async function underLoad(t: TestContext, work: () => Promise<void>): Promise<void> {
+    const { calls, videos, failures, pages, more, stop } = startTraffic(asks, { callers: 8, seed });
+    try {
+      await more(10);
+      await work();
+      await more(10);
+    } finally {
+      await stop();
+    }
+    const ended = (wanted: string): number => calls.filter(({ outcome }) => outcome === wanted).length;
+    const others = `${videos.length} videos, ${pages()} pages`;
+    t.diagnostic(
+      `sent ${calls.length}, whole ${ended("whole")}, cut ${ended("cut")}, ${others}, failed ${failures.length}`,
+    );
+    // Before what may fail: these are in the books in any case.
+    all.push(...calls);
+    made.push(...videos);
+    assert.deepEqual(failures, []);
   }
 
   for (const order of shuffledOrders()) {
     test("in a random order: no call, no video, no page fails", async (t) => {
       t.diagnostic(`SEED=${seed}: ${order.join(", ")}`);
-      const { calls, videos, failures, pages, more, stop } = startTraffic(asks, { callers: 8, seed });
-      await more(10);
-      await roll(order);
-      await more(10);
-      await stop();
-      const ended = (wanted: string): number => calls.filter(({ outcome }) => outcome === wanted).length;
-      const others = `${videos.length} videos, ${pages()} pages`;
-      t.diagnostic(
-        `sent ${calls.length}, whole ${ended("whole")}, cut ${ended("cut")}, ${others}, failed ${failures.length}`,
-      );
-      // Before what may fail: these are in the books in any case.
-      all.push(...calls);
-      made.push(...videos);
-      assert.deepEqual(failures, []);
+      await underLoad(t, () => roll(order));
     });
   }
+
+  test("every login to a store is changed: no call, no video, no page fails", (t) =>
+    underLoad(t, async () => {
+      const { told, dropOld } = await addLogins(fleet.world.stack);
+      await roll(fleetNames, told);
+      await dropOld();
+    }));
 
   test("the books are right: every call and every video is charged once", async (t) => {
     const { world } = fleet;

@@ -34,8 +34,11 @@ export type Service = AsyncDisposable & {
   readonly ended: Promise<string>;
   /** Sends a signal, SIGKILL when none is named, and waits for the end. */
   kill: (signal?: NodeJS.Signals) => Promise<void>;
-  /** Starts it again with the same ports and waits until it is ready; one that runs is first asked to stop. */
-  restart: () => Promise<void>;
+  /**
+   * Starts it again with the same ports and waits until it is ready; one that runs is first asked to stop. From then on
+   * these variables have other values.
+   */
+  restart: (change?: Record<string, string>) => Promise<void>;
   /** Waits until /readyz says yes; throws with the reasons and the last lines of the log after 60 s. */
   ready: () => Promise<void>;
   /** From now on an end that nobody asked for is followed by a new start, with growing pauses, 6 times in a row. */
@@ -43,8 +46,9 @@ export type Service = AsyncDisposable & {
 };
 
 /** Starts a service with the Node that runs this; does not wait until it is ready. */
-export async function startService(plan: ServicePlan): Promise<Service> {
-  const { stopGraceMs } = plan;
+export async function startService(planned: ServicePlan): Promise<Service> {
+  const { stopGraceMs } = planned;
+  let plan = planned;
   let current = await spawnService(plan);
   let isStopping = false;
   const stop = async (): Promise<void> => {
@@ -73,7 +77,8 @@ export async function startService(plan: ServicePlan): Promise<Service> {
     isRunning: () => current.isRunning(),
     lastLines: () => current.lastLines(),
     kill: (signal = "SIGKILL") => current.end(signal, stopGraceMs),
-    restart: async () => {
+    restart: async (change = {}) => {
+      plan = { ...plan, environment: { ...plan.environment, ...change } };
       await current.end("SIGTERM", stopGraceMs);
       current = await spawnService(plan);
       await waitReady(plan, current);

@@ -12,26 +12,19 @@ import type { StoreFolder } from "./store-folder.ts";
 export function natsProgram({ binary, folder, orphanSignal, onLine }: StoreFolder, settings?: string): StoreProgram {
   const serverName = `local-${randomUUID()}`;
   const settingsFile = join(folder, "nats.conf");
+  const how = settings === undefined ? ["-n", serverName, "-js", "-sd", folder] : ["-c", settingsFile];
   return {
     name: "nats",
     prepare: async () => {
       await mkdir(folder, { recursive: true });
-      if (settings !== undefined) await writeFile(settingsFile, settings, { mode: 0o600 });
+      if (settings === undefined) return;
+      // On the command line, changed settings would be refused because of the name, and would switch JetStream off.
+      const own = `server_name: ${serverName}\njetstream { store_dir: ${JSON.stringify(folder)} }\n`;
+      await writeFile(settingsFile, own + settings, { mode: 0o600 });
     },
     plan: (port) => ({
       command: binary,
-      args: [
-        "-a",
-        "127.0.0.1",
-        "-p",
-        String(port),
-        "-n",
-        serverName,
-        "-js",
-        "-sd",
-        folder,
-        ...(settings === undefined ? [] : ["-c", settingsFile]),
-      ],
+      args: ["-a", "127.0.0.1", "-p", String(port), ...how],
       orphanSignal,
       onLine,
     }),
