@@ -48,7 +48,8 @@ export function wordsOf(count: number): string {
 }
 
 const word = "ab";
-const silentMs = 30_000;
+// A stream may wait for more money for 30 s after the first try to get it (relay/stream/guard.ts).
+const silentMs = 40_000;
 
 /** A call that was silent for this long is given up, with this reason: nothing may hang. */
 export const silenceReason = `silent for ${silentMs / 1_000} s`;
