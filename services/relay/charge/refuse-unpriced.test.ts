@@ -177,6 +177,17 @@ test("a shell passes where the caller runs it, not in the provider's container",
   for (const type of ["container_auto", "container_reference"]) assert.match(refusalOf(shell(type)) ?? "", /container/);
 });
 
+test("a tool of Gemini's is found in chat, where a gateway before that takes it by its name", () => {
+  const look = { type: "function", function: { name: "look" } };
+  for (const tool of [{ googleSearch: {} }, { google_search: {} }, { ...look, enterpriseWebSearch: {} }]) {
+    assert.match(refusalOf({ tools: [look, tool] }, searching, "openai-chat") ?? "", /search" in field tools/i);
+  }
+  assert.equal(
+    refusalOf({ tools: [look, { function: { name: "googleSearch" } }] }, searching, "openai-chat"),
+    undefined,
+  );
+});
+
 test("a provider's tool within a namespace is found", () => {
   const tools = [{ type: "namespace", name: "n", tools: [{ type: "function" }, { type: "image_generation" }] }];
   assert.match(refusalOf({ tools }) ?? "", /image_generation/);

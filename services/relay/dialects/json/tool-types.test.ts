@@ -28,6 +28,8 @@ const rows: [string, string, string[]][] = [
   ["not those within texts", String.raw`[{"description":"{\"type\":\"x\"}]","type":"function"}]`, ["function"]],
   ["what is no type", '[{"type":7},{"type":["web_search"]},{"type":null}]', ["", ""]],
   ["a type longer than any", `[{"type":"${"x".repeat(200)}"}]`, [""]],
+  ["a tool that stands under its name", '[{"googleSearch":{}},{"google_maps":{}}]', ["googleSearch", "google_maps"]],
+  ["one beside a function", '[{"type":"function","codeExecution":{}}]', ["function", "codeExecution"]],
   ["no tools", "[]", []],
   ["tools that are none", '[1, "x", null, true, -1.5e+3, [{"type":"x"}], {}]', ["", "", "", "", "", ""]],
   ["a field that is no array", '{"type":"web_search"}', []],

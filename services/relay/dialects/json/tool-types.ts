@@ -13,6 +13,20 @@ function takeType(cursor: Cursor, place: string, tell: (type: string) => void): 
   else tell(place + (takeString(cursor, maxTypeBytes) ?? ""));
 }
 
+/**
+ * Tools that Gemini knows by the name of the member that they stand in (ai.google.dev/api/caching, Tool), and that it
+ * bills apart. Gateways before it take them in chat as well (docs.litellm.ai/docs/providers/gemini).
+ */
+const ownNames = new Set([
+  "googlesearch",
+  "googlesearchretrieval",
+  "googlemaps",
+  "enterprisewebsearch",
+  "codeexecution",
+  "retrieval",
+  "filesearch",
+]);
+
 type Tell = (type: string) => void;
 
 /** By which it is told what a tool costs, and what a lenient provider takes for one of these. */
@@ -33,6 +47,7 @@ function takeTool(cursor: Cursor, tell: Tell): void {
       });
     } else {
       if (isLookalike(name)) tell("");
+      else if (name !== undefined && ownNames.has(folded(name))) tell(name);
       skipValue(cursor);
     }
   });
