@@ -3,7 +3,7 @@ import { test } from "node:test";
 import type { DialectName } from "../dialects/dialect.ts";
 import { envelopeOfFacts, factsOf } from "../threads/facts.ts";
 import { envelopeOf, modelOf } from "../testing/fakes.ts";
-import { estimateNanos, estimateOutputTokens } from "./meter.ts";
+import { countInputTokens, estimateInputTokens, estimateNanos, estimateOutputTokens } from "./meter.ts";
 
 const usd = 1_000_000_000n;
 const model = modelOf({ maxOutputTokens: 100_000, reserveOutputTokens: 1_000 });
@@ -99,4 +99,26 @@ test("a body that another thread has read is held for as much", () => {
   const told = envelopeOf(fields);
   const known = envelopeOfFacts(factsOf(told));
   assert.equal(estimateNanos(known, kinds), estimateNanos(told, kinds));
+});
+
+test("each text of a list is read by itself, so that all of them count, and not only as much as the model reads", () => {
+  const small = modelOf({ contextTokens: 1_000 });
+  const long = "The committee will meet again. ".repeat(500);
+  const lists: [DialectName, object, number][] = [
+    ["openai-completions", { prompt: [long, long, long], max_tokens: 1 }, 3],
+    ["openai-embeddings", { input: [long, long, long] }, 3],
+    ["openai-moderations", { input: [long, long, long] }, 3],
+    ["openai-embeddings", { input: [Array.from({ length: 5_000 }, () => 7), [7]] }, 2],
+    ["openai-embeddings", { input: Array.from({ length: 5_000 }, () => 7) }, 1],
+    ["openai-embeddings", { input: long }, 1],
+    ["openai-chat", { messages: [long, long, long].map((content) => ({ role: "user", content })) }, 1],
+  ];
+  for (const [dialect, fields, texts] of lists) {
+    const envelope = envelopeOf(fields, dialect);
+    assert.equal(estimateInputTokens(envelope, small), texts * 1_000, `${dialect}, ${texts}`);
+    assert.equal(countInputTokens(envelope, small), texts * 1_000);
+    assert.equal(countInputTokens(envelopeOfFacts(factsOf(envelope)), small), texts * 1_000);
+  }
+  const short = envelopeOf({ input: Array.from({ length: 100 }, () => "word") }, "openai-embeddings");
+  assert.ok(countInputTokens(short, small) < 600);
 });

@@ -23,17 +23,23 @@ const toolPromptTokens = 500;
  * and pages. As much as the model reads where the request names content that it does not bring along, or that cannot be
  * measured. It is a hold, not a price.
  */
-export function estimateInputTokens({ body }: Envelope, { contextTokens }: InputLimits): number {
+export function estimateInputTokens(envelope: Envelope, model: InputLimits): number {
+  const { body } = envelope;
+  const most = mostInput(envelope, model);
   const media = mediaTokens(body);
-  if (media.isUnbounded || isPartlyUnseen(body)) return contextTokens;
-  const text = Math.ceil(body.textTokens(contextTokens) * 1.1) + (body.has("tools") ? toolPromptTokens : 0);
-  return Math.min(text + media.tokens + body.addresses * maxPictureTokens, contextTokens);
+  if (media.isUnbounded || isPartlyUnseen(body)) return most;
+  const text = Math.ceil(body.textTokens(most) * 1.1) + (body.has("tools") ? toolPromptTokens : 0);
+  return Math.min(text + media.tokens + body.addresses * maxPictureTokens, most);
 }
 
+const mostInput = ({ texts = 1 }: Envelope, { contextTokens }: InputLimits): number => contextTokens * texts;
+
 /** Input tokens charged when the provider's own count never came: what the text weighs, and its media. */
-export function countInputTokens({ body }: Envelope, { contextTokens }: InputLimits): number {
-  const text = Math.ceil(body.textTokens(contextTokens));
-  return Math.min(text + mediaTokens(body).tokens + body.addresses * usualPictureTokens, contextTokens);
+export function countInputTokens(envelope: Envelope, model: InputLimits): number {
+  const { body } = envelope;
+  const most = mostInput(envelope, model);
+  const text = Math.ceil(body.textTokens(most));
+  return Math.min(text + mediaTokens(body).tokens + body.addresses * usualPictureTokens, most);
 }
 
 /**

@@ -1,22 +1,19 @@
 import { member, positive, RequestError, tierOf, type Envelope } from "../dialect.ts";
 import { readMoreOutput } from "../more-output.ts";
 import { readCount, readSwitch } from "../read-settings.ts";
+import { countTexts } from "../openai-shared/count-texts.ts";
 import { readStreamOptions } from "../openai-shared/stream-options.ts";
 import type { RequestBody } from "../json/request-body.ts";
 
 // What the provider allows.
 const maxPrompts = 2_048;
 const maxCompletions = 128;
-const openBracket = "[".charCodeAt(0);
-const quote = '"'.charCodeAt(0);
 
-/** A prompt is a text, a list of texts, a list of tokens or a list of such lists; each text or list is answered. */
+/** Each text is answered. */
 function countPrompts(body: RequestBody): number {
-  const items = body.countItems("prompt", maxPrompts + 1);
-  const isOfLists = items?.first === openBracket || items?.first === quote;
-  if (!isOfLists) return 1;
-  if (items.count > maxPrompts) throw new RequestError(`field prompt must have at most ${maxPrompts} items`);
-  return items.count;
+  const texts = countTexts(body, "prompt", maxPrompts + 1);
+  if (texts > maxPrompts) throw new RequestError(`field prompt must have at most ${maxPrompts} items`);
+  return texts;
 }
 
 const ownCaps = ["max_tokens"];
@@ -24,6 +21,7 @@ const ownCaps = ["max_tokens"];
 /** Reads a request of the older text completion. best_of completions are made, and charged, to choose n of them. */
 export function readEnvelope(body: RequestBody, model: string): Envelope {
   const shown = readCount(body, "n", maxCompletions) ?? 1;
+  const texts = countPrompts(body);
   const made = Math.max(shown, readCount(body, "best_of", maxCompletions) ?? 1);
   return {
     body,
@@ -31,7 +29,8 @@ export function readEnvelope(body: RequestBody, model: string): Envelope {
     answer: readSwitch(body, "stream") ? "events" : "json",
     outputCap: positive(body.read("max_tokens")),
     more: readMoreOutput(body, ownCaps),
-    choices: made * countPrompts(body),
+    texts,
+    choices: made * texts,
     triesPerChoice: made / shown,
     units: {},
     priceFields: tierOf(body.read("service_tier")),
