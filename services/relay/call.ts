@@ -270,13 +270,21 @@ function planFor(
     // Nothing is fetched for strangers.
     await checkKey();
     fetchingAt = performance.now();
-    return { share: share() };
+    return { share: share(), signal: signalOfClose(response) };
   });
   if (!fetched) return checkConvertible(parsed, request, relay);
   return fetched.then(() => {
     times.awaitedMs += Math.max(0, performance.now() - fetchingAt);
     return checkConvertible(parsed, request, relay);
   });
+}
+
+/** Aborted when the caller has left. */
+function signalOfClose(response: CallResponse): AbortSignal {
+  const left = new AbortController();
+  if (response.destroyed) left.abort();
+  else response.once("close", () => left.abort());
+  return left.signal;
 }
 
 /** Runs before admission, so that a request which cannot be converted is rejected without a hold. */

@@ -4,6 +4,7 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import { syncBuiltinESMExports } from "node:module";
 import { test, type TestContext } from "node:test";
 import { FetchRefusedError, isPublicAddress, publicRules, type FetchRules } from "#shared/net/guarded-agent.ts";
+import { CallFailure } from "../failures.ts";
 import { fetchGuarded } from "./fetch-guarded.ts";
 import { serveHttp } from "../testing/raw-client.ts";
 
@@ -101,6 +102,21 @@ test("a body comes with its content type, and nothing of the relay goes along", 
   assert.equal(request?.url, "/a.png?x=1");
   const names = Object.keys(request?.headers ?? {}).toSorted();
   assert.deepEqual(names, ["accept", "accept-encoding", "connection", "host", "user-agent"]);
+});
+
+test("a body that nobody has room for, or waits for, is read no further", { timeout: 10_000 }, async () => {
+  await using server = await serve((_, response) => void response.write("x".repeat(400)));
+  const rules = rulesFor(server.port);
+  const full = new CallFailure({ name: "service_unavailable" });
+  const onBytes = (bytes: number): void => {
+    assert.equal(bytes, 400);
+    throw full;
+  };
+  const none = fetchGuarded(server.url, { ...limits, timeoutMs: 60_000, onBytes }, rules);
+  await assert.rejects(none, full);
+  const left = new AbortController();
+  const nobody = { ...limits, timeoutMs: 60_000, signal: left.signal, onBytes: () => left.abort() };
+  await assert.rejects(fetchGuarded(server.url, nobody, rules), refused(/^the caller has left/));
 });
 
 test("a name is checked by what it resolves to, for the connection that is made", async () => {

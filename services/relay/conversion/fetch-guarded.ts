@@ -1,4 +1,5 @@
 import { request, type Agent, type Dispatcher } from "undici";
+import { CallFailure } from "../failures.ts";
 import { checkUrl, FetchRefusedError, guardedAgent, publicRules, type FetchRules } from "#shared/net/guarded-agent.ts";
 
 export type FetchLimits = {
@@ -6,6 +7,10 @@ export type FetchLimits = {
   maxBytes: number;
   /** From the first look-up to the last byte, redirects included. */
   timeoutMs: number;
+  /** Told how many bytes of the body have come, before they are kept; may throw a CallFailure, which ends it. */
+  onBytes?: (bytes: number) => void;
+  /** Aborted when nobody waits for it any more. */
+  signal?: AbortSignal;
 };
 
 export type Fetched = { contentType: string | undefined; body: Buffer };
@@ -18,7 +23,10 @@ export function redirectOf(status: number, location: string | string[] | undefin
   return redirectStatuses.has(status) ? location?.toString() : undefined;
 }
 
-async function readBody({ headers, body }: Dispatcher.ResponseData, maxBytes: number): Promise<Buffer> {
+async function readBody(
+  { headers, body }: Dispatcher.ResponseData,
+  { maxBytes, onBytes }: FetchLimits,
+): Promise<Buffer> {
   if ((headers["content-encoding"] ?? "identity") !== "identity") throw new FetchRefusedError("an encoded answer");
   if (Number(headers["content-length"] ?? 0) > maxBytes) throw new FetchRefusedError(`more than ${maxBytes} bytes`);
   const chunks: Buffer[] = [];
@@ -26,6 +34,7 @@ async function readBody({ headers, body }: Dispatcher.ResponseData, maxBytes: nu
   for await (const chunk of body as AsyncIterable<Buffer>) {
     bytes += chunk.length;
     if (bytes > maxBytes) throw new FetchRefusedError(`more than ${maxBytes} bytes`);
+    onBytes?.(bytes);
     chunks.push(chunk);
   }
   return Buffer.concat(chunks);
@@ -42,7 +51,7 @@ async function follow(hop: Hop, limits: FetchLimits, rules: FetchRules): Promise
     const { statusCode } = response;
     if (statusCode === 200) {
       const contentType = response.headers["content-type"]?.toString();
-      return { contentType, body: await readBody(response, limits.maxBytes) };
+      return { contentType, body: await readBody(response, limits) };
     }
     // The agent goes away with everything on it; an error after that is nobody's.
     response.body.on("error", () => undefined).destroy();
@@ -64,13 +73,15 @@ export async function fetchGuarded(
   rules: FetchRules = publicRules,
 ): Promise<Fetched> {
   const url = checkUrl(text, undefined, rules);
-  const signal = AbortSignal.timeout(limits.timeoutMs);
-  const { timeoutMs: timeout } = limits;
+  const { timeoutMs: timeout, signal: left } = limits;
+  const over = AbortSignal.timeout(timeout);
+  const signal = left ? AbortSignal.any([over, left]) : over;
   const dispatcher = guardedAgent(rules, timeout);
   try {
     return await follow({ url, dispatcher, signal }, limits, rules);
   } catch (error) {
-    if (error instanceof FetchRefusedError) throw error;
+    if (error instanceof FetchRefusedError || error instanceof CallFailure) throw error;
+    if (left?.aborted) throw new FetchRefusedError("the caller has left", { cause: error });
     if (signal.aborted) throw new FetchRefusedError(`not within ${timeout} ms`, { cause: error });
     throw new FetchRefusedError("the connection failed", { cause: error });
   } finally {

@@ -69,6 +69,32 @@ test("without a fetcher of its own it goes through the guard: the metadata servi
   }
 });
 
+test("what arrives is claimed as it comes, so that what is fetched for many at once is bounded, too", async () => {
+  const claims: number[] = [];
+  const share = { claim: (bytes: number) => (claims.push(bytes), bytes < 600) };
+  const slow: FetchUrl = async (url, { onBytes }) => {
+    for (const bytes of [100, 200, 300]) onBytes?.(bytes);
+    return fetchUrl(url, { maxBytes: 300, timeoutMs: 1 });
+  };
+  const { failure } = await failureOf(fetchMedia(conversationOf("https://a.example"), { share, fetchUrl: slow }));
+  assert.equal(failure.name, "service_unavailable");
+  assert.deepEqual(claims, [234, 467, 700]);
+});
+
+test("nothing is fetched any more for a caller who has left", async () => {
+  const left = new AbortController();
+  const waiting: FetchUrl = async (url, { signal }) => {
+    left.abort();
+    assert.ok(signal?.aborted);
+    throw new FetchRefusedError(url);
+  };
+  const fetching = { share: roomy, signal: left.signal, fetchUrl: waiting };
+  assert.equal(
+    (await failureOf(fetchMedia(conversationOf("https://a.example"), fetching))).failure.name,
+    "field_invalid",
+  );
+});
+
 test("at most 16 addresses, and only as many bytes as there is room for", async () => {
   const urls = Array.from({ length: 17 }, (_, index) => `https://a.example/${index}`);
   assert.equal(

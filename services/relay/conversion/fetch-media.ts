@@ -15,6 +15,8 @@ export type FetchUrl = (url: string, limits: FetchLimits) => Promise<Fetched>;
 export type MediaFetching = {
   /** What the media hold of the budget for bodies. */
   share: Pick<BodyShare, "claim">;
+  /** Aborted when the caller has left, whose share is given back then. */
+  signal?: AbortSignal;
   /** Left out: through the guard against addresses that are not public. */
   fetchUrl?: FetchUrl;
 };
@@ -39,16 +41,21 @@ export type FetchedMedia = ReadonlyMap<string, { mediaType: string; data: string
  * `field_invalid`, or `service_unavailable` when the budget has no room.
  */
 export async function fetchUrls(urls: readonly string[], fetching: MediaFetching): Promise<FetchedMedia> {
-  const { share, fetchUrl = fetchGuarded } = fetching;
+  const { share, signal, fetchUrl = fetchGuarded } = fetching;
   if (urls.length > maxUrls) {
     throw new CallFailure({ name: "field_invalid", detail: `more than ${maxUrls} addresses cannot be read` });
   }
   const fetched = new Map<string, { mediaType: string; data: string }>();
-  let bytes = 0;
+  let kept = 0;
+  const claim = (bytes: number): void => {
+    if (share.claim(kept + bytesInMemory(bytes))) return;
+    throw new CallFailure({ name: "service_unavailable", cause: "no room for media" });
+  };
+  const limits = { ...mediaLimits, onBytes: claim, ...(signal && { signal }) };
   for (const url of urls) {
-    const { contentType = "application/octet-stream", body } = await fetchAddress(url, mediaLimits, fetchUrl);
-    bytes += bytesInMemory(body.length);
-    if (!share.claim(bytes)) throw new CallFailure({ name: "service_unavailable", cause: "no room for media" });
+    const { contentType = "application/octet-stream", body } = await fetchAddress(url, limits, fetchUrl);
+    claim(body.length);
+    kept += bytesInMemory(body.length);
     fetched.set(url, { mediaType: contentType.split(";", 1)[0]?.trim() ?? "", data: body.toString("base64") });
   }
   return fetched;
