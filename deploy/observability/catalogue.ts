@@ -50,6 +50,8 @@ function declareRelay(registry: Registry): void {
     leases: nothing,
     bodyBytes: nothing,
     threadWaiting: nothing,
+    replyBytes: nothing,
+    repliesWaiting: nothing,
     submissions: nothing,
     downloads: nothing,
   });

@@ -26,6 +26,7 @@ import { readConfig } from "./config.ts";
 import { drain } from "./drain.ts";
 import { guardLive } from "./stream/guard.ts";
 import { createOrphans } from "./stream/orphans.ts";
+import { createReplyRoom } from "./stream/reply-room.ts";
 import { createCandidateCheck } from "./report/check-candidate.ts";
 import { watchCatalog } from "./catalog/gauges.ts";
 import { createMetrics, watchGauges } from "./metrics.ts";
@@ -123,6 +124,7 @@ const relay: Relay = {
   health,
   threads,
   bodyBudget: createBodyBudget(config.MAX_BODY_BYTES_IN_FLIGHT),
+  replies: createReplyRoom(config.MAX_REPLY_BYTES),
   items: createItemMemory(),
   settling,
   metrics,
@@ -151,6 +153,8 @@ watchGauges(registry, {
   leases: () => leases?.size() ?? 0,
   bodyBytes: relay.bodyBudget.bytes,
   threadWaiting: threads.waiting,
+  replyBytes: relay.replies.bytes,
+  repliesWaiting: relay.replies.waiting,
   submissions: () => videos.submissions,
   downloads: () => videos.downloads.size,
 });
@@ -214,6 +218,7 @@ const certificate =
     : resources.use(followCertificate({ certFile: config.TLS_CERT_FILE, keyFile: config.TLS_KEY_FILE }, log, registry));
 const app = buildApp(config, relay, { certificate });
 resources.use(every(5_000, breakSlowReaders(app.server, log), log));
+resources.use(every(1_000, async () => relay.replies.makeRoom(), log));
 await app.listen({ host: config.HTTP_HOST, port: config.HTTP_PORT });
 log.info({ addresses: app.addresses(), opsPort: ops.port, grpcPort: state.port, relaySession }, "relay is ready");
 const reason = await stopOrFault(log);

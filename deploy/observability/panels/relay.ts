@@ -55,6 +55,18 @@ const calls: Panel[] = [
     queries: [{ expr: sumOf("relay_body_bytes", "instance"), legend: "{{instance}}" }],
   },
   {
+    title: "Answers in memory",
+    description: "Above 64 KiB and whole; at four times MAX_REPLY_BYTES (256 MiB unless set) one more waits.",
+    unit: "bytes",
+    queries: [{ expr: sumOf("relay_reply_bytes", "instance"), legend: "{{instance}}" }],
+  },
+  {
+    title: "Answers that wait for room",
+    description: "Their upstreams are not read meanwhile. Callers who have read one for a minute are broken off then.",
+    unit: "short",
+    queries: [{ expr: sumOf("relay_replies_waiting", "instance"), legend: "{{instance}}" }],
+  },
+  {
     title: "Connections refused",
     description: "Because their address has as many as it may.",
     unit: "ops",

@@ -1,6 +1,6 @@
 import { type Attack, bombOf, json, packed } from "./attack.ts";
 import { filled, mebibyte } from "./filled.ts";
-import { drips, floodsOfRequests, slowReaders } from "./connections.ts";
+import { drips, floodsOfRequests, slowReaders, unreadAnswers } from "./connections.ts";
 import { sockets } from "./sockets.ts";
 
 const most = 127 * mebibyte;
@@ -127,4 +127,4 @@ const answers: Attack[] = [
   json("endless headers", chatPath, asked("heads-endless")),
 ];
 
-export const attacks: Attack[] = [...bodies, ...answers, drips, slowReaders, ...floodsOfRequests, ...sockets];
+export const attacks: Attack[] = [...bodies, ...answers, drips, slowReaders, unreadAnswers, ...floodsOfRequests, ...sockets];

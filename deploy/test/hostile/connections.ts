@@ -50,6 +50,21 @@ export const slowReaders: Attack = {
   },
 };
 
+const comingMs = 10_000;
+
+/** Large answers are asked for, all at once, and nothing of them is read. */
+export const unreadAnswers: Attack = {
+  name: "40 answers of 60 MB that nobody reads",
+  prepare: () => async (victim) => {
+    const body = '{"model":"answer-60mb","messages":[{"role":"user","content":"x"}]}';
+    const sockets = Array.from({ length: connections / 5 }, () => openTo(victim).pause());
+    for (const socket of sockets) socket.write(headOf(victim, body.length) + body);
+    await pause(comingMs);
+    for (const socket of sockets) socket.destroy();
+    return "left";
+  },
+};
+
 /** Writes the same on each of some connections for a while, as fast as it is taken; what is answered is thrown away. */
 const floods = (
   name: string,

@@ -5,6 +5,7 @@ import { Socket } from "node:net";
 import { test } from "node:test";
 import { createRegistry } from "#shared/metrics/ops.ts";
 import { deliver, type Deliverable } from "./deliver.ts";
+import { createReplyRoom, type ReplyRoom } from "./reply-room.ts";
 import { dialects } from "../dialects/index.ts";
 import { createMetrics } from "../metrics.ts";
 import { CallFailure } from "../failures.ts";
@@ -40,7 +41,7 @@ test("a whole answer that breaks is its upstream's fault, unless its caller or t
       deliver(
         deliverable,
         { answer, prepared, route },
-        { settling: settlingOf(), metrics, limits, threads: noThreads },
+        { settling: settlingOf(), metrics, limits, threads: noThreads, replies: createReplyRoom(1_000) },
         nothing,
       ),
       SendError,
@@ -81,6 +82,7 @@ for (const [what, kind, body, failure] of bodies) {
       metrics: createMetrics(createRegistry("relay")),
       limits: { maxReplyBytes: 1_000, maxEventBytes: 1_000 },
       threads: noThreads,
+      replies: createReplyRoom(1_000),
     };
     const settled: unknown[] = [];
     await assert.rejects(
@@ -116,11 +118,65 @@ function startFlow(
   const answered = { answer, route, prepared } as unknown as UpstreamAnswer;
   const limits = { maxReplyBytes: 1_000, maxEventBytes: 1_000 };
   const settling = settlingOf({ log: log.log });
-  const delivered = deliver(deliverable, answered, { settling, metrics, limits, threads: noThreads }, (endCause) =>
+  const delivered = deliver(deliverable, answered, { settling, metrics, limits, threads: noThreads, replies: createReplyRoom(1_000) }, (endCause) =>
     settle(settling, call, endCause),
   );
   return { delivered, prepared, envelope, response, call, lines: log.lines };
 }
+
+/** Delivers a whole answer of 100 kB, which ends when its upstream may go on. */
+function startLarge(replies: ReplyRoom) {
+  const dialect = dialects["openai-chat"];
+  const prepared = { dialect, dropped: [], conversion: undefined, single: undefined };
+  const message = { role: "assistant", content: "x".repeat(100_000) };
+  const body = Buffer.from(JSON.stringify({ choices: [{ index: 0, message, finish_reason: "stop" }] }));
+  const state = { isPaused: false };
+  const resumed = Promise.withResolvers<undefined>();
+  const answer: Answer = {
+    status: 200,
+    headers: { "content-type": "application/json" },
+    consume: ({ data, end }) => {
+      data(body);
+      if (state.isPaused) void resumed.promise.then(end);
+      else end();
+    },
+    pause: () => void (state.isPaused = true),
+    resume: () => resumed.resolve(undefined),
+    abort: nothing,
+  };
+  const response = new ServerResponse(new IncomingMessage(new Socket()));
+  const signal = createSendSignal();
+  const deliverable = { call: liveCallOf({ upstream: "u" }), envelope: envelopeOf(), dialect, response, signal };
+  const metrics = createMetrics(createRegistry("relay"));
+  const limits = { maxReplyBytes: 1_000_000, maxEventBytes: 1_000 };
+  const relay = { settling: settlingOf(), metrics, limits, threads: noThreads, replies };
+  const answered = { answer, route: { upstream: {} }, prepared } as unknown as UpstreamAnswer;
+  return { delivered: deliver(deliverable, answered, relay, nothing), response, state };
+}
+
+test("a large answer that nobody reads keeps others' upstreams waiting, until its caller is gone", async () => {
+  const replies = createReplyRoom(30_000);
+  const unread = startLarge(replies);
+  await unread.delivered;
+  const next = startLarge(replies);
+  assert.ok(!unread.state.isPaused && next.state.isPaused);
+  assert.ok(unread.response.writableEnded && replies.waiting() === 1);
+  unread.response.emit("close");
+  await next.delivered;
+  next.response.emit("close");
+  assert.deepEqual([replies.bytes(), replies.waiting()], [0, 0]);
+});
+
+test("who reads a large answer for a minute while others wait is broken off", async () => {
+  const replies = createReplyRoom(30_000);
+  const unread = startLarge(replies);
+  await unread.delivered;
+  const next = startLarge(replies);
+  replies.makeRoom(performance.now() + 59_000);
+  assert.ok(!unread.response.destroyed);
+  replies.makeRoom(performance.now() + 60_000);
+  assert.ok(unread.response.destroyed && next.state.isPaused);
+});
 
 const flows: [type: string, kind: string, isFlow: boolean][] = [
   ["Text/Event-Stream; charset=UTF-8", "events", true],

@@ -12,6 +12,7 @@ import { eventJson } from "../dialects/sse.ts";
 import { CallFailure } from "../failures.ts";
 import type { CallResponse } from "../http/exchange.ts";
 import { guardStream } from "./guard.ts";
+import type { ReplyPlace, ReplyRoom } from "./reply-room.ts";
 import type { LiveCall } from "../live-call.ts";
 import type { Metrics } from "../metrics.ts";
 import { pumpStream, type PumpHandle } from "./pump.ts";
@@ -21,7 +22,7 @@ import type { Answer, SendSignal } from "../upstream/send.ts";
 import type { SettlementDeps } from "../charge/settle.ts";
 import { cleanerOf, upstreamFailure } from "../upstream/failure.ts";
 import { countFault, faultOfEnd, faultOfError } from "../upstream/faults.ts";
-import { readLargeWhole, readWhole, type LargeAnswer } from "../upstream/whole.ts";
+import { maxErrorBytes, readLargeWhole, readWhole, type LargeAnswer } from "../upstream/whole.ts";
 import { factsOf } from "../threads/facts.ts";
 import type { Binding, ReplyFacts } from "../threads/messages.ts";
 import { largeBytes, type Threads, type ThreadSession } from "../threads/threads.ts";
@@ -32,6 +33,7 @@ export type Deliver = {
   metrics: Metrics;
   limits: { maxReplyBytes: number; maxEventBytes: number };
   threads: Threads;
+  replies: ReplyRoom;
 };
 
 /** A call whose answer can be given to its caller. */
@@ -81,23 +83,38 @@ async function deliverRead(
   settleCall: Settle,
 ): Promise<void> {
   const { call, signal } = deliverable;
+  const place = relay.replies.open(call.accountId);
   using sessions = new DisposableStack();
   try {
     if (!isWhole(deliverable, answered)) {
-      throw failureOfBody(await readWhole(answered.answer, relay.limits.maxReplyBytes), answered);
+      throw failureOfBody(await readWhole(answered.answer, maxErrorBytes), answered);
     }
-    const body = await readAnswer(deliverable, answered, relay, sessions);
+    const body = await readAnswer(deliverable, answered, relay, { sessions, place });
     noteEnd(call.times);
     const read = Buffer.isBuffer(body)
       ? readReply(body, readingOf(deliverable, answered))
       : await readInThread(body.session, deliverable, answered);
     if (!read.reply && read.refusal === undefined && Buffer.isBuffer(body)) throw failureOfBody(body, answered);
     deliverWhole(deliverable, answered, read, settleCall);
+    keepUntilRead(place, deliverable, relay);
   } catch (thrown) {
+    place.release();
     // An upstream that we stopped has no fault in it.
     if (!signal.isAborted) countFault(relay.metrics, call.upstream, faultOfError(thrown));
     throw thrown;
   }
+}
+
+/** What waits for its caller is in memory. */
+function keepUntilRead(place: ReplyPlace, { call, response }: Deliverable, { settling }: Deliver): void {
+  const { heldBytes: bytes } = place;
+  if (bytes === 0) return;
+  if (response.destroyed) return place.release();
+  response.once("close", place.release);
+  place.awaitReader(() => {
+    settling.log.warn({ rid: call.rid, bytes }, "an answer that is read slowly is broken off: others wait for room");
+    response.destroy();
+  });
 }
 
 function noteEnd(times: CallTimes): void {
@@ -109,13 +126,13 @@ function readAnswer(
   { call }: Deliverable,
   { answer, prepared }: UpstreamAnswer,
   { limits, threads }: Deliver,
-  sessions: DisposableStack,
+  { sessions, place }: { sessions: DisposableStack; place: ReplyPlace },
 ): Promise<Buffer | LargeAnswer> {
   const { single, session } = prepared;
   const isInThread = single !== undefined && session !== undefined;
   const open = (): ThreadSession => sessions.adopt(threads.open(call.accountId), (opened) => opened.forget());
   const openSession = (): ThreadSession => (isInThread ? session : open());
-  return readLargeWhole(answer, limits.maxReplyBytes, { openSession, largeFrom: isInThread ? 0 : largeBytes });
+  return readLargeWhole(answer, limits.maxReplyBytes, { place, openSession, largeFrom: isInThread ? 0 : largeBytes });
 }
 
 /** Whether the answer to such a request is one that comes whole. */

@@ -8,6 +8,7 @@ import { createBodyBudget } from "../http/body-budget.ts";
 import { createItemMemory } from "../conversion/item-memory.ts";
 import { dialectNames } from "../dialects/dialect.ts";
 import { createOrphans } from "../stream/orphans.ts";
+import { createReplyRoom } from "../stream/reply-room.ts";
 import { createUpstreamHealth } from "../upstream/health.ts";
 import { createVideos } from "../videos/videos.ts";
 import { listeningLog, modelOf, scriptedQuota, settlingOf, upstreamOf } from "./fakes.ts";
@@ -39,6 +40,7 @@ const app = buildApp(config, {
   health: createUpstreamHealth(),
   threads,
   bodyBudget: createBodyBudget(config.MAX_BODY_BYTES_IN_FLIGHT),
+  replies: createReplyRoom(config.MAX_REPLY_BYTES),
   items: createItemMemory(),
   loggedShare: 1,
   tracing: { share: 0, hasGenAi: false },

@@ -11,6 +11,7 @@ import { createItemMemory } from "../conversion/item-memory.ts";
 import { createBodyBudget } from "../http/body-budget.ts";
 import type { SocketsLimits } from "../sockets/sockets.ts";
 import { createOrphans } from "../stream/orphans.ts";
+import { createReplyRoom } from "../stream/reply-room.ts";
 import { countThreads, createThreads } from "../threads/threads.ts";
 import { createUpstreamHealth } from "../upstream/health.ts";
 import { createVideos } from "../videos/videos.ts";
@@ -94,6 +95,7 @@ export async function startSocketRelay(
     health: createUpstreamHealth(),
     threads: resources.use(createThreads(countThreads(settling.metrics, log))),
     bodyBudget: createBodyBudget(maxBodyBytes),
+    replies: createReplyRoom(1_000_000),
     items: createItemMemory(),
     loggedShare: 1,
     tracing: { share: 0, hasGenAi: false },

@@ -16,6 +16,7 @@ import type { Model } from "../catalog/models.ts";
 import { isPublicAddress, publicRules, type FetchRules } from "#shared/net/guarded-agent.ts";
 import { openQuotaSession } from "../charge/quota-session.ts";
 import { createOrphans } from "../stream/orphans.ts";
+import { createReplyRoom } from "../stream/reply-room.ts";
 import { createUpstreamHealth } from "../upstream/health.ts";
 import { connectVideoTasks } from "../videos/tasks.ts";
 import { createVideos, defaultVideoBounds, type VideoBounds } from "../videos/videos.ts";
@@ -116,6 +117,7 @@ export async function startVideoRelay(setup: Setup = {}) {
     health: createUpstreamHealth(),
     threads,
     bodyBudget: createBodyBudget(256_000_000),
+    replies: createReplyRoom(1_000_000),
     items: createItemMemory(),
     ...reporting,
     settling,

@@ -1,25 +1,34 @@
 import { eventJson } from "../dialects/sse.ts";
 import { CallFailure } from "../failures.ts";
+import type { ReplyPlace } from "../stream/reply-room.ts";
 import type { ThreadSession } from "../threads/threads.ts";
 import { SendError, type Answer } from "./send.ts";
 
 /** An answer whose bytes are in a thread. */
 export type LargeAnswer = { session: ThreadSession };
 
+// As of bodies, what is smaller does not count.
+const countedBytes = 65_536;
+
+/** Where a large answer is kept, and from how many bytes on in a thread. */
+type Keeping = { place: ReplyPlace; openSession: () => ThreadSession; largeFrom: number };
+
 /**
- * Reads an answer to its end, into a thread from `largeFrom` bytes on. Rejects with `upstream_invalid` above
- * `maxBytes`, with a SendError when it breaks.
+ * Reads an answer to its end, into a thread from `largeFrom` bytes on; a large one waits for room. Rejects with
+ * `upstream_invalid` above `maxBytes`, with a SendError when it breaks.
  */
 export function readLargeWhole(
   answer: Answer,
   maxBytes: number,
-  { openSession, largeFrom }: { openSession: () => ThreadSession; largeFrom: number },
+  { place, openSession, largeFrom }: Keeping,
 ): Promise<Buffer | LargeAnswer> {
   let session: ThreadSession | undefined;
   let bytes = 0;
   let chunks: Buffer[] = [];
+  const goOn = (): void => answer.resume();
   const take = (chunk: Buffer): void => {
     bytes += chunk.length;
+    if (bytes > countedBytes && !place.claim(bytes, goOn)) answer.pause();
     chunks.push(chunk);
     if (!session && bytes < largeFrom) return;
     session ??= openSession();
@@ -56,7 +65,8 @@ function consume(answer: Answer, maxBytes: number, take: (chunk: Buffer) => void
   });
 }
 
-const maxErrorBytes = 262_144;
+/** The most that is read to find an error in it. */
+export const maxErrorBytes = 262_144;
 const errorTimeoutMs = 2_000;
 
 /** An error body as JSON; undefined when it is none, or does not come in time: the status says enough. */
