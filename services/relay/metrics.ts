@@ -340,8 +340,16 @@ export function watchGauges(registry: Registry, read: Readings): void {
       read.bodyBytes,
     ],
     ["relay_large_waiting", "Large bodies and answers that wait for a thread which reads them.", read.threadWaiting],
-    ["relay_reply_bytes", "Bytes of answers above 64 KiB that come whole, until their callers have read them.", read.replyBytes],
-    ["relay_replies_waiting", "Answers that wait for room among these; their upstreams are not read.", read.repliesWaiting],
+    [
+      "relay_reply_bytes",
+      "Bytes of answers above 64 KiB that come whole, until their callers have read them.",
+      read.replyBytes,
+    ],
+    [
+      "relay_replies_waiting",
+      "Answers that wait for room among these; their upstreams are not read.",
+      read.repliesWaiting,
+    ],
     ["relay_video_submissions", "Submissions of videos that have not ended or are not concluded.", read.submissions],
     ["relay_video_downloads", "Video files being delivered to callers.", read.downloads],
     ["relay_quota_queued", "Operations that auth-quota has not answered.", read.quotaQueued],

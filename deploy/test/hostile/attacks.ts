@@ -127,4 +127,12 @@ const answers: Attack[] = [
   json("endless headers", chatPath, asked("heads-endless")),
 ];
 
-export const attacks: Attack[] = [...bodies, ...answers, drips, slowReaders, unreadAnswers, ...floodsOfRequests, ...sockets];
+export const attacks: Attack[] = [
+  ...bodies,
+  ...answers,
+  drips,
+  slowReaders,
+  unreadAnswers,
+  ...floodsOfRequests,
+  ...sockets,
+];

@@ -14,6 +14,7 @@ import { defaultServerLimits } from "./server.ts";
 import { listeningLog, modelOf, scriptedQuota, settlingOf } from "../testing/fakes.ts";
 import { connectRaw, type RawClient } from "../testing/raw-client.ts";
 import { createOrphans } from "../stream/orphans.ts";
+import { createReplyRoom } from "../stream/reply-room.ts";
 import { createUpstreamHealth } from "../upstream/health.ts";
 import { createVideos } from "../videos/videos.ts";
 import { countThreads, createThreads } from "../threads/threads.ts";
@@ -41,6 +42,7 @@ const relay: Relay = {
   health: createUpstreamHealth(),
   threads,
   bodyBudget: createBodyBudget(1_000_000),
+  replies: createReplyRoom(1_000_000),
   items: createItemMemory(),
   loggedShare: 1,
   tracing: { share: 0, hasGenAi: false },

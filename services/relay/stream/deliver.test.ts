@@ -4,6 +4,7 @@ import { IncomingMessage, ServerResponse } from "node:http";
 import { Socket } from "node:net";
 import { test } from "node:test";
 import { createRegistry } from "#shared/metrics/ops.ts";
+import { until } from "#shared/testing/until.ts";
 import { deliver, type Deliverable } from "./deliver.ts";
 import { createReplyRoom, type ReplyRoom } from "./reply-room.ts";
 import { dialects } from "../dialects/index.ts";
@@ -118,8 +119,11 @@ function startFlow(
   const answered = { answer, route, prepared } as unknown as UpstreamAnswer;
   const limits = { maxReplyBytes: 1_000, maxEventBytes: 1_000 };
   const settling = settlingOf({ log: log.log });
-  const delivered = deliver(deliverable, answered, { settling, metrics, limits, threads: noThreads, replies: createReplyRoom(1_000) }, (endCause) =>
-    settle(settling, call, endCause),
+  const delivered = deliver(
+    deliverable,
+    answered,
+    { settling, metrics, limits, threads: noThreads, replies: createReplyRoom(1_000) },
+    (endCause) => settle(settling, call, endCause),
   );
   return { delivered, prepared, envelope, response, call, lines: log.lines };
 }
@@ -130,18 +134,20 @@ function startLarge(replies: ReplyRoom) {
   const prepared = { dialect, dropped: [], conversion: undefined, single: undefined };
   const message = { role: "assistant", content: "x".repeat(100_000) };
   const body = Buffer.from(JSON.stringify({ choices: [{ index: 0, message, finish_reason: "stop" }] }));
-  const state = { isPaused: false };
-  const resumed = Promise.withResolvers<undefined>();
+  const state = { isPaused: false, end: nothing };
   const answer: Answer = {
     status: 200,
     headers: { "content-type": "application/json" },
     consume: ({ data, end }) => {
       data(body);
-      if (state.isPaused) void resumed.promise.then(end);
+      if (state.isPaused) state.end = end;
       else end();
     },
     pause: () => void (state.isPaused = true),
-    resume: () => resumed.resolve(undefined),
+    resume: () => {
+      state.isPaused = false;
+      state.end();
+    },
     abort: nothing,
   };
   const response = new ServerResponse(new IncomingMessage(new Socket()));
@@ -159,8 +165,8 @@ test("a large answer that nobody reads keeps others' upstreams waiting, until it
   const unread = startLarge(replies);
   await unread.delivered;
   const next = startLarge(replies);
-  assert.ok(!unread.state.isPaused && next.state.isPaused);
-  assert.ok(unread.response.writableEnded && replies.waiting() === 1);
+  await until("the next one waits", () => replies.waiting() === 1);
+  assert.ok(unread.response.writableEnded && !unread.state.isPaused && next.state.isPaused);
   unread.response.emit("close");
   await next.delivered;
   next.response.emit("close");
@@ -172,6 +178,7 @@ test("who reads a large answer for a minute while others wait is broken off", as
   const unread = startLarge(replies);
   await unread.delivered;
   const next = startLarge(replies);
+  await until("the next one waits", () => replies.waiting() === 1);
   replies.makeRoom(performance.now() + 59_000);
   assert.ok(!unread.response.destroyed);
   replies.makeRoom(performance.now() + 60_000);

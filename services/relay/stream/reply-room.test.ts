@@ -35,7 +35,10 @@ test("who waits goes on when there is room again, in turn, and not before", () =
   const wentOn: string[] = [];
   const waiting = ["a", "b", "c"].map((name) => {
     const place = room.open("acct_1");
-    assert.equal(place.claim(100, () => wentOn.push(name)), false);
+    assert.equal(
+      place.claim(100, () => wentOn.push(name)),
+      false,
+    );
     return place;
   });
   assert.deepEqual([wentOn, room.waiting()], [[], 3]);
@@ -68,7 +71,10 @@ test("an answer that goes away while it waits is asked for no more", () => {
   const { room, first, second } = filledRoom();
   room.open("acct_2").claim(100, nothing);
   const gone = room.open("acct_1");
-  assert.equal(gone.claim(100, () => assert.fail("it is gone")), false);
+  assert.equal(
+    gone.claim(100, () => assert.fail("it is gone")),
+    false,
+  );
   gone.release();
   first.release();
   second.release();

@@ -1,6 +1,7 @@
 import { eventJson } from "../dialects/sse.ts";
 import { CallFailure } from "../failures.ts";
 import type { ReplyPlace } from "../stream/reply-room.ts";
+import { TurnShare } from "../stream/turn-share.ts";
 import type { ThreadSession } from "../threads/threads.ts";
 import { SendError, type Answer } from "./send.ts";
 
@@ -25,10 +26,19 @@ export function readLargeWhole(
   let session: ThreadSession | undefined;
   let bytes = 0;
   let chunks: Buffer[] = [];
-  const goOn = (): void => answer.resume();
+  let isWaiting = false;
+  const large = inTurns(answer);
+  const wait = (): void => {
+    if (!isWaiting) large.pause();
+    isWaiting = true;
+  };
+  const goOn = (): void => {
+    isWaiting = false;
+    large.resume();
+  };
   const take = (chunk: Buffer): void => {
     bytes += chunk.length;
-    if (bytes > countedBytes && !place.claim(bytes, goOn)) answer.pause();
+    if (bytes > countedBytes && !place.claim(bytes, goOn)) wait();
     chunks.push(chunk);
     if (!session && bytes < largeFrom) return;
     session ??= openSession();
@@ -36,7 +46,44 @@ export function readLargeWhole(
     for (const piece of chunks) session.add("answer", piece, false);
     chunks = [];
   };
-  return consume(answer, maxBytes, take).then(() => (session ? { session } : joined(chunks)));
+  return consume(large, maxBytes, take).then(() => (session ? { session } : joined(chunks)));
+}
+
+/**
+ * The same answer, of which what is large is read as far as a turn of the event loop has room for it, and which waits
+ * for as long as anybody has paused it.
+ */
+function inTurns(answer: Answer): Answer {
+  let bytes = 0;
+  let pauses = 0;
+  const pause = (): void => {
+    pauses += 1;
+    if (pauses === 1) answer.pause();
+  };
+  const resume = (): void => {
+    pauses -= 1;
+    if (pauses === 0) answer.resume();
+  };
+  const share = new TurnShare({ pause, resume });
+  const take = (chunkBytes: number, step: () => void): void => {
+    bytes += chunkBytes;
+    if (bytes > countedBytes) share.take(chunkBytes, step);
+    else step();
+  };
+  const { status, headers } = answer;
+  return {
+    status,
+    headers,
+    consume: ({ data, end, fail }) =>
+      answer.consume({
+        data: (chunk) => take(chunk.length, () => data(chunk)),
+        end: () => take(0, end),
+        fail: (error) => take(0, () => fail(error)),
+      }),
+    pause,
+    resume,
+    abort: () => answer.abort(),
+  };
 }
 
 const joined = (chunks: Buffer[]): Buffer => (chunks.length === 1 && chunks[0] ? chunks[0] : Buffer.concat(chunks));
