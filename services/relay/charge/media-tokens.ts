@@ -1,6 +1,7 @@
 import { inflateSync } from "node:zlib";
 import { imageSize } from "image-size";
 import type { RequestBody } from "../dialects/json/request-body.ts";
+import { measureSound } from "../dialects/openai-transcriptions/sound/measure-sound.ts";
 
 /** Tokens of a picture of unknown size, and a token for each so many bytes of what is no picture, page or sound. */
 export const usualPictureTokens = 1_600;
@@ -15,6 +16,10 @@ export const maxPictureTokens = 4_784;
 const tokensPerPage = 4_400;
 /** Base64 of ten tokens of speech, a second, at 32 kbit/s. */
 const soundCharactersPerToken = 533;
+// OpenAI bills 10 tokens for a second of sound (developers.openai.com/api/docs/guides/realtime-costs), Gemini 32
+// (ai.google.dev/gemini-api/docs/tokens).
+const soundTokensPerSecond = 10;
+const mostSoundTokensPerSecond = 32;
 
 // What is looked at of a picture: its size stands behind what a camera has written.
 const headCharacters = 2 ** 19;
@@ -79,8 +84,19 @@ function pictureTokens({ width, height }: { width: number; height: number }): nu
 const minMediaBytes = 2_048;
 const tokensPerBase64 = 0.7;
 
-/** What media is: its tokens, and whether these are no more than a guess. */
-export type MediaTokens = { tokens: number; isUnbounded: boolean };
+/** What media is: its tokens, how many it may be, and whether these are no more than a guess. */
+export type MediaTokens = { tokens: number; heldTokens: number; isUnbounded: boolean };
+
+const fixed = (tokens: number): MediaTokens => ({ tokens, heldTokens: tokens, isUnbounded: false });
+
+/** Sound, or what nobody knows and may be sound. */
+function soundTokens(base64: string, guess: number): MediaTokens {
+  const { leastMs, mostMs } = measureSound(Buffer.from(base64.replaceAll("\\", ""), "base64"));
+  const heldTokens = Math.max(guess, (mostMs * mostSoundTokensPerSecond) / 1_000);
+  // Both are the same where it is a format that is known.
+  const tokens = leastMs === mostMs ? (leastMs * soundTokensPerSecond) / 1_000 : guess;
+  return { tokens, heldTokens: Math.max(tokens, heldTokens), isUnbounded: false };
+}
 
 function tokensOf(text: string): MediaTokens {
   const start = text.startsWith("data:") ? text.indexOf(",") + 1 : 0;
@@ -89,19 +105,21 @@ function tokensOf(text: string): MediaTokens {
   if (base64.startsWith(pdfHead) || head.includes("pdf")) {
     const pages = countPages(base64.replaceAll("\\", ""));
     const guess = Math.ceil(base64.length / bytesPerToken) + usualPictureTokens;
-    return { tokens: pages === undefined ? guess : pages * tokensPerPage, isUnbounded: pages === undefined };
+    const tokens = pages === undefined ? guess : pages * tokensPerPage;
+    return { ...fixed(tokens), isUnbounded: pages === undefined };
   }
   if (head.startsWith("data:audio")) {
     const tokens = Math.ceil(base64.length / soundCharactersPerToken);
-    return { tokens: Math.max(tokens, usualPictureTokens), isUnbounded: false };
+    return soundTokens(base64, Math.max(tokens, usualPictureTokens));
   }
   const size = sizeOf(Buffer.from(base64.slice(0, headCharacters).replaceAll("\\", ""), "base64"));
-  if (size) return { tokens: pictureTokens(size), isUnbounded: false };
-  if (text.length < minMediaBytes) return { tokens: text.length * tokensPerBase64, isUnbounded: false };
-  return { tokens: usualPictureTokens + Math.ceil(text.length / bytesPerToken), isUnbounded: false };
+  if (size) return fixed(pictureTokens(size));
+  if (text.length < minMediaBytes) return fixed(text.length * tokensPerBase64);
+  const guess = usualPictureTokens + Math.ceil(text.length / bytesPerToken);
+  return head.startsWith("data:image") ? fixed(guess) : soundTokens(base64, guess);
 }
 
-const nothing: MediaTokens = { tokens: 0, isUnbounded: false };
+const nothing = fixed(0);
 const known = new WeakMap<RequestBody, MediaTokens>();
 
 /** Tokens of all media of a body, about; read once. */
@@ -110,10 +128,11 @@ export function mediaTokens(body: RequestBody): MediaTokens {
   if (before) return before;
   const { media } = body;
   if (media.length === 0) return nothing;
-  const sum: MediaTokens = { tokens: 0, isUnbounded: false };
+  const sum = { ...nothing };
   for (const { start, end } of media) {
-    const { tokens, isUnbounded } = tokensOf(body.bytes.toString("latin1", start, end));
+    const { tokens, heldTokens, isUnbounded } = tokensOf(body.bytes.toString("latin1", start, end));
     sum.tokens += Math.ceil(tokens);
+    sum.heldTokens += Math.ceil(heldTokens);
     sum.isUnbounded ||= isUnbounded;
   }
   known.set(body, sum);

@@ -179,6 +179,19 @@ test("what a request names and does not bring is held for as much as the model r
   between([inputOf([address])[0] ?? 0], 4_784, 4_850);
   const unseen: [object, DialectName][] = [
     [{ messages: [{ content: [{ type: "file", file: { file_id: "file-1" } }] }] }, "openai-chat"],
+    ...Object.entries({
+      video_url: { video_url: { url: "https://a.example/b.mp4" } },
+      "video_url as a text": { video_url: "https://a.example/b.mp4" },
+      "video_url with the content": { video_url: { url: `data:video/mp4;base64,${"AAAA".repeat(1_000)}` } },
+      input_video: { input_video: { url: "https://a.example/b.mp4" } },
+      "frames of a video": { type: "video", video: ["https://a.example/1.png"] },
+      audio_url: { audio_url: { url: "https://a.example/b.mp3" } },
+      document_url: { document_url: "https://a.example/b.pdf" },
+      "sound by its address": { input_audio: { data: "https://a.example/b.mp3", format: "mp3" } },
+      "a file by its address": { file: { filename: "b.pdf", file_data: "https://a.example/b.pdf" } },
+    }).map(([name, part]): [object, DialectName] => [{ name, messages: [{ content: [part] }] }, "openai-chat"]),
+    [{ input: [{ content: [{ type: "input_file", file_data: "https://a.example/b.pdf" }] }] }, "openai-responses"],
+    [{ input: [{ content: [{ type: "input_video", video_url: "https://a.example/b.mp4" }] }] }, "openai-responses"],
     [{ input: "go on", previous_response_id: "resp_1" }, "openai-responses"],
     [{ input: "go on", conversation: "conv_1" }, "openai-responses"],
     [{ input: "go on", prompt: { id: "pmpt_1" } }, "openai-responses"],
@@ -196,6 +209,29 @@ test("what a request names and does not bring is held for as much as the model r
   assert.equal(estimateInputTokens({ ...envelopeOf(), body: escaped }, model), 500_000, "a key in escapes");
   const said = envelopeOf({ messages: [{ content: 'Is "file_id" or "type":"url" right?' }] });
   assert.ok(estimateInputTokens(said, model) < 100, "words in a text name nothing");
+});
+
+/** MPEG-2 frames of layer 3 at 8 kbit/s, each 24 ms long. */
+const quietFrames = (seconds: number): Buffer =>
+  Buffer.concat(
+    Array.from({ length: Math.ceil(seconds / 0.024) }, () =>
+      Buffer.concat([Buffer.of(0xff, 0xf3, 0x14), Buffer.alloc(21)]),
+    ),
+  );
+
+test("sound in a conversation is held by how long it lasts, and charged so where no counts come", () => {
+  const model = modelOf({ contextTokens: 1_000_000 });
+  const asked = (file: Buffer): [number, number] => {
+    const input_audio = { data: file.toString("base64"), format: "mp3" };
+    const envelope = envelopeOf({ messages: [{ role: "user", content: [{ type: "input_audio", input_audio }] }] });
+    return [estimateInputTokens(envelope, model), countInputTokens(envelope, model)];
+  };
+  // 32 tokens a second are the most that a provider bills, 10 what the cheapest does.
+  const [held, charged] = asked(quietFrames(3_600));
+  between([held], 115_200, 116_000);
+  between([charged], 36_000, 36_100);
+  const [ofUnknown] = asked(Buffer.alloc(400_000, 7));
+  between([ofUnknown], 3_200, 3_300);
 });
 
 test("a text that begins like media is held and charged as text", () => {

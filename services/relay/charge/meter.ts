@@ -29,7 +29,7 @@ export function estimateInputTokens(envelope: Envelope, model: InputLimits): num
   const media = mediaTokens(body);
   if (media.isUnbounded || isPartlyUnseen(body)) return most;
   const text = Math.ceil(body.textTokens(most) * 1.1) + (body.has("tools") ? toolPromptTokens : 0);
-  return Math.min(text + media.tokens + body.addresses * maxPictureTokens, most);
+  return Math.min(text + media.heldTokens + body.addresses * maxPictureTokens, most);
 }
 
 const mostInput = ({ texts = 1 }: Envelope, { contextTokens }: InputLimits): number => contextTokens * texts;
@@ -83,8 +83,8 @@ function moreForMedia(body: RequestBody, inputTokens: number, prices: Units): bi
   const more = dearest(prices, ["inputTokens", "audioInputTokens", "imageInputTokens"]) - price;
   // Most models have no such prices: their requests' media are measured once.
   if (more === 0n) return 0n;
-  const { tokens } = mediaTokens(body);
-  return costNanos({ inputTokens: BigInt(Math.min(tokens, inputTokens)) }, { inputTokens: more });
+  const { heldTokens } = mediaTokens(body);
+  return costNanos({ inputTokens: BigInt(Math.min(heldTokens, inputTokens)) }, { inputTokens: more });
 }
 
 const writes = {

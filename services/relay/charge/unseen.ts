@@ -1,4 +1,5 @@
 import { namesOfUnseen, type RequestBody } from "../dialects/json/request-body.ts";
+import { fileAddress } from "../dialects/json/scan.ts";
 
 // What a request may name instead of sending it: answers and prompts that the provider keeps, files, addresses. How
 // much it is only the provider's counts will say, so that such a request is held for as much as the model reads.
@@ -41,6 +42,7 @@ function hasEscapedLetter(value: Buffer): boolean {
 
 function namesContent(body: RequestBody, value: Buffer): boolean {
   return (
+    body.mayHold(fileAddress) ||
     namesOfUnseen.keys.some((key) => body.mayHold(key)) ||
     namesOfUnseen.types.some((type) => body.mayHold(type) && hasType(value, type)) ||
     (body.hasEscapedLetters() && hasEscapedLetter(value))

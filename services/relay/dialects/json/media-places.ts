@@ -1,12 +1,18 @@
 /**
+ * All of it base64, or an address that holds the content (`data:`). What another address leads to is a picture, or, of
+ * files and sound, anything: some servers take one there as well (OpenRouter, Qwen).
+ */
+export type Holding = "base64" | "data-url" | "file" | "sound";
+
+/**
  * A place of a request where media may stand. Whatever stands elsewhere is text, however it looks: a place that is read
  * as text would be paid as a picture.
  */
 export type MediaPlace = {
   /** Places below it, by their names with quotes; lists are looked through. */
   below: readonly NamedPlace[];
-  /** Media as a string at this place: all of it base64, or an address that holds the content (`data:`). */
-  holds?: "base64" | "data-url";
+  /** Media as a string at this place. */
+  holds?: Holding;
   /** What a string at this place tells of the object in which it stands. */
   tells?: { bit: number; pattern: RegExp };
   /** Bits that an object must be told, each once, for the strings in it to be media. */
@@ -28,16 +34,17 @@ const base64: MediaPlace = { below: [], holds: "base64" };
 const dataUrl: MediaPlace = { below: [], holds: "data-url" };
 // Some clients give the address without the object around it, as Responses has it.
 const address: MediaPlace = { ...object({ url: dataUrl }), holds: "data-url" };
-const sound = object({ data: base64 });
+const file: MediaPlace = { below: [], holds: "file" };
+const sound = object({ data: { below: [], holds: "sound" } });
 
 const chatPart = object({
   image_url: address,
   video_url: address,
   input_audio: sound,
-  file: object({ file_data: dataUrl }),
+  file: object({ file_data: file }),
 });
 
-const responsePart = object({ image_url: address, input_audio: sound, file_data: dataUrl });
+const responsePart = object({ image_url: address, input_audio: sound, file_data: file });
 // An image that the provider made comes back in its item; other items know no result.
 const responseItem: MediaPlace = {
   ...object({

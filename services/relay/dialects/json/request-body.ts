@@ -99,8 +99,10 @@ export const isHoldingState = (body: Pick<RequestBody, "mayHold">): boolean =>
 
 /** Names of content that a request does not bring along: keys, and words that some types are. */
 export const namesOfUnseen = {
-  keys: ["file_id", "file_url", "container_upload"].map((key) => Buffer.from(`"${key}"`)),
-  types: ["item_reference", "url"].map((type) => Buffer.from(`"${type}"`)),
+  keys: ["file_id", "file_url", "container_upload", "video_url", "input_video", "audio_url", "document_url"].map(
+    (key) => Buffer.from(`"${key}"`),
+  ),
+  types: ["item_reference", "url", "video"].map((type) => Buffer.from(`"${type}"`)),
 };
 /** By what a caller asks for a part of the input to be kept in a cache, and for an hour instead of five minutes. */
 export const cacheLandmarks = { mark: Buffer.from('"cache_control"'), hour: Buffer.from('"1h"') };

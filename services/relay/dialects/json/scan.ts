@@ -18,7 +18,7 @@ import {
   type Cursor,
 } from "./bytes.ts";
 import { noLandmarks, noteLandmarks, type Landmark, type LandmarkIndex } from "./landmarks.ts";
-import { noMedia, type MediaPlace, type MediaPlaces, type NamedPlace } from "./media-places.ts";
+import { noMedia, type Holding, type MediaPlace, type MediaPlaces, type NamedPlace } from "./media-places.ts";
 import { RequestError } from "../request-error.ts";
 
 export { JsonScanError } from "./bytes.ts";
@@ -115,17 +115,29 @@ function countMedia(findings: Findings, range: Range): void {
   findings.textBytes -= bytes;
 }
 
+/** Met where a file or sound stands by its address; no string begins so. */
+export const fileAddress: Landmark = Buffer.alloc(0);
+
+function noteAddress(findings: Findings, holds: Holding): void {
+  findings.addresses += 1;
+  if (holds !== "data-url") findings.met.push(fileAddress);
+}
+
 /** Moves past a string where media may stand. Only what is media to its last byte counts as such. */
-function skipMedia({ cursor, findings, places, told }: Walk, holds: "base64" | "data-url"): void {
+function skipMedia({ cursor, findings, places, told }: Walk, holds: Holding): void {
   const { bytes } = cursor;
   const start = cursor.at + 1;
-  const content = holds === "base64" ? start : startOfData(bytes, start);
+  const data = holds === "base64" ? -1 : startOfData(bytes, start);
+  const content = data === -1 && (holds === "base64" || holds === "sound") ? start : data;
   if (content === -1) {
-    if (!standsAt(bytes, dataScheme, start)) findings.addresses += 1;
+    if (!standsAt(bytes, dataScheme, start)) noteAddress(findings, holds);
     return skipString(cursor);
   }
   const end = skipBase64(cursor, content);
-  if (bytes[end] !== quote) return skipStringFrom(cursor, end);
+  if (bytes[end] !== quote) {
+    if (holds === "sound") noteAddress(findings, holds);
+    return skipStringFrom(cursor, end);
+  }
   cursor.at = end + 1;
   if (end - start < anyMediaMinBytes) return;
   if (places.at(-1)?.needs === undefined) countMedia(findings, { start, end });
