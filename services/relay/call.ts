@@ -23,6 +23,7 @@ import { expectedCauses, CallFailure, type Failure, type FailureName } from "./f
 import type { Leases } from "./charge/leases.ts";
 import { beginLiveCall, type CallTrace, type LiveCall, type RequestFacts } from "./live-call.ts";
 import { heldRow } from "./charge/held-row.ts";
+import { refuseFallbacks } from "./charge/other-models.ts";
 import { countInputTokens } from "./charge/meter.ts";
 import type { Metrics } from "./metrics.ts";
 import { withRecalled, type ItemMemory } from "./conversion/item-memory.ts";
@@ -242,10 +243,14 @@ function plan(
     return refuseEndpoint({ model, path: dialect.path, offersVideos, checkKey });
   }
   const ids = unsharedIds(envelope, model);
-  if (ids.length === 0) return planFor(read, relay, { envelope, model, routes }, facts);
-  // Whose they are is known with the account.
-  return checkKey().then(({ accountId }) => {
-    const bound = bindState(ids, accountId, routes, (route) => isPassed(route, dialect));
+  const { fallbackModels = [] } = envelope;
+  if (ids.length === 0 && fallbackModels.length === 0) return planFor(read, relay, { envelope, model, routes }, facts);
+  const isPassing = (route: Route): boolean => isPassed(route, dialect);
+  // Whose they are, and what may be used, is known with the account.
+  return checkKey().then(({ accountId, models: allowed }) => {
+    const { models } = relay.catalog.current();
+    refuseFallbacks(fallbackModels, { offered: model, routes: routes.filter(isPassing), models, allowed });
+    const bound = bindState(ids, accountId, routes, isPassing);
     return planFor(read, relay, { envelope, model, ...bound }, facts);
   });
 }

@@ -5,6 +5,8 @@ import { EndCause, UsageRecordedSchema, UsageSource, type UsageRecorded } from "
 import { costNanos } from "#shared/money/pricing.ts";
 import type { Model } from "../catalog/models.ts";
 import type { ModelPart } from "../dialects/dialect.ts";
+import { CallFailure } from "../failures.ts";
+import { refuseFallbacks } from "./other-models.ts";
 import { settle, type SettlementDeps } from "./settle.ts";
 import { listeningLog, liveCallOf, modelOf, settlingOf, upstreamOf } from "../testing/fakes.ts";
 
@@ -52,6 +54,28 @@ function recordOf(settling: SettlementDeps, rid: string): UsageRecorded {
   assert.equal(record.costNanos, costNanos(record.usage, record.unitPriceNanos), "the published formula holds");
   return record;
 }
+
+test("a request may fall back to models that its key may use, and that have prices at the same upstream", () => {
+  const unpriced = modelOf({ id: "drawing", routes: [routeTo("claude-draw")], prices: { images: 1n } });
+  const models = catalog(called, adviser, unpriced);
+  const refusalOf = (names: string[], allowed: string[] = []): string | undefined => {
+    try {
+      refuseFallbacks(names, { offered: called, routes: called.routes, models, allowed });
+      return undefined;
+    } catch (error) {
+      assert.ok(error instanceof CallFailure);
+      return `${error.failure.name}: ${error.failure.detail}`;
+    }
+  };
+  assert.equal(refusalOf([]), undefined);
+  assert.equal(refusalOf(["claude-opus-20260101", "claude-sonnet"]), undefined);
+  assert.equal(refusalOf(["claude-opus"], ["sonnet", "opus"]), undefined);
+  assert.equal(refusalOf(["claude-sonnet"], ["sonnet"]), undefined);
+  assert.equal(refusalOf(["claude-opus"], ["sonnet"]), "model_unavailable: claude-opus");
+  for (const name of ["claude-unknown", "claude-draw", ""]) {
+    assert.match(refusalOf([name]) ?? "", /^field_invalid: the model "[\w-]*" in field fallbacks has no price/, name);
+  }
+});
 
 test("what another model of the catalog ran costs what that model costs, and the bill tells it", () => {
   const record = chargeOf([

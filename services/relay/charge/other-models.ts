@@ -2,6 +2,8 @@ import { costNanos, type Units, type UsageBucket } from "#shared/money/pricing.t
 import { pricedFor, type Model } from "../catalog/models.ts";
 import type { PriceTable } from "../catalog/prices.ts";
 import type { ModelPart } from "../dialects/dialect.ts";
+import type { Route } from "../catalog/choose.ts";
+import { CallFailure } from "../failures.ts";
 import type { LiveCall } from "../live-call.ts";
 import { inputOf, pricedOnly } from "./meter.ts";
 
@@ -24,6 +26,34 @@ function findModel(name: string, { offered, upstream, upstreamModel, models }: C
     if (model.routes.some((route) => route.upstream.name === upstream && isAlike(name, route.model))) return model;
   }
   return models?.get(name);
+}
+
+type Fallible = {
+  offered: Model;
+  /** Those by which the request goes as it came. */
+  routes: readonly Route[];
+  models: ReadonlyMap<string, Model>;
+  /** Models that the key may use; none named: all. */
+  allowed: readonly string[];
+};
+
+/**
+ * Refuses, before money, models to fall back to that have no prices here, for they would be charged as the called one,
+ * and those that the key may not use. Throws `field_invalid` or `model_unavailable`.
+ */
+export function refuseFallbacks(names: readonly string[], { offered, routes, models, allowed }: Fallible): void {
+  for (const { upstream, model: upstreamModel } of routes) {
+    for (const name of names) {
+      const found = findModel(name, { offered, upstream: upstream.name, upstreamModel, models });
+      if (!found || !isPriced(found)) {
+        const detail = `the model "${name.slice(0, 200)}" in field fallbacks has no price and cannot be used`;
+        throw new CallFailure({ name: "field_invalid", detail });
+      }
+      if (found.id !== offered.id && allowed.length > 0 && !allowed.includes(found.id)) {
+        throw new CallFailure({ name: "model_unavailable", detail: name });
+      }
+    }
+  }
 }
 
 /** What the operator pays for a model at an upstream, where the catalog says it. */

@@ -52,6 +52,8 @@ export type Envelope = {
   isNewCap?: boolean;
   /** What else makes the answer longer or dearer; left out: nothing. */
   more?: MoreOutput | undefined;
+  /** Models that its provider may run instead of the one that was named; "" for what is no name. */
+  fallbackModels?: readonly string[];
   /** How many texts it brings of which each may be as long as the model's context; left out: one. */
   texts?: number;
   /** How many answers of tokens the caller asked for; 0 where output is not counted in text tokens. */

@@ -26,6 +26,16 @@ test("what is removed from a request is removed from its fallbacks, too, so that
   assert.throws(() => envelopeOf(`{"model":"m","fallbacks":${long}}`), RequestError);
 });
 
+test("fallbacks tell their models, and the longest answer that one of them may give", () => {
+  const fallbacks = [{ model: "b", max_tokens: 900 }, { model: "c" }, { model: 7 }, "d"];
+  const { fallbackModels, outputCap } = withFields({ max_tokens: 5, fallbacks });
+  assert.deepEqual([fallbackModels, outputCap], [["b", "c", "", ""], 900]);
+  for (const none of [undefined, null, "default", []]) {
+    const read = withFields({ max_tokens: 5, ...(none !== undefined && { fallbacks: none }) });
+    assert.deepEqual([read.fallbackModels, read.outputCap], [undefined, 5]);
+  }
+});
+
 test("fields of those names inside others stay", () => {
   const body = '{"model":"m","messages":[{"speed":1}],"tools":[{"input_schema":{"properties":{"service_tier":{}}}}]}';
   assert.equal(prepared(body), body);

@@ -1,4 +1,4 @@
-import { member, RequestError, type Envelope } from "../dialect.ts";
+import { member, RequestError, stringOf, type Envelope } from "../dialect.ts";
 import { readMoreOutput } from "../more-output.ts";
 import { isOurNote } from "../opaque.ts";
 import { readSwitch } from "../read-settings.ts";
@@ -31,16 +31,28 @@ const readFallbacks = (body: RequestBody): unknown => body.readWhole("fallbacks"
 
 const ownCaps = ["max_tokens"];
 
+const isCap = (cap: unknown): cap is number => typeof cap === "number" && Number.isFinite(cap) && cap >= 0;
+
+/** The caps of a request and of those that it may fall back to: one of them answers. */
+function longestOf(caps: readonly unknown[]): number | undefined {
+  const known = caps.filter(isCap);
+  return known.length === 0 ? undefined : Math.ceil(Math.max(...known));
+}
+
 export function readEnvelope(body: RequestBody, model: string): Envelope {
-  const cap = body.read("max_tokens");
-  readFallbacks(body);
+  const given = readFallbacks(body);
+  // The text "default" leaves the choice to the provider.
+  const fallbacks: unknown[] = Array.isArray(given) ? given : [];
+  const caps = [body.read("max_tokens"), ...fallbacks.map((entry) => member(entry, "max_tokens"))];
+  const names = fallbacks.map((entry) => stringOf(member(entry, "model")) ?? "");
   return {
     body,
     model,
     answer: readSwitch(body, "stream") ? "events" : "json",
-    outputCap: typeof cap === "number" && Number.isFinite(cap) && cap >= 0 ? Math.ceil(cap) : undefined,
+    outputCap: longestOf(caps),
     more: readMoreOutput(body, ownCaps),
     choices: 1,
+    ...(names.length > 0 && { fallbackModels: names }),
     units: {},
     priceFields: {},
     wantsStreamUsage: true,
