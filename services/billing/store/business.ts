@@ -27,12 +27,11 @@ export type Business = {
   missingDays: string[];
 };
 
-const sources: Record<BusinessGroup, { table: string; group: string }> = {
-  none: { table: "account_sum", group: "''::text" },
-  day: { table: "account_sum", group: "day::text" },
-  account: { table: "account_sum", group: "account_id" },
-  model: { table: "route_sum", group: "model" },
-  upstream: { table: "route_sum", group: "upstream" },
+const groups: Record<Exclude<BusinessGroup, "account">, string> = {
+  none: "''::text",
+  day: "day::text",
+  model: "model",
+  upstream: "upstream",
 };
 
 /** Sums of all accounts by what they are asked for; as of one moment. */
@@ -53,29 +52,58 @@ export async function readBusiness(pool: Pool, query: BusinessQuery): Promise<Bu
 
 type Row = { group: string; groups: bigint; accounts: bigint; newAccounts: bigint } & Record<Figure, string>;
 
+const figures = businessColumns.map((name) => `sum(${name})::text AS ${name}`).join(", ");
+
 async function readSums(db: Queryable, query: BusinessQuery): Promise<Pick<Business, "sums" | "groups">> {
   const { fromDay, untilDay, groupBy, accountId, limit } = query;
-  const { table, group } = sources[groupBy];
-  const isOfAccounts = groupBy === "none" || groupBy === "day";
-  const starts = groupBy === "day" ? "s.day::text = found.group" : "s.day >= $1 AND s.day < $2";
-  const sums = businessColumns.map((name) => `sum(${name})::text AS ${name}`);
-  const { rows } = await db.query<Row>(
-    `WITH found AS (
-       SELECT ${group} AS "group", ${sums.join(", ")},
-         ${isOfAccounts ? "count(DISTINCT account_id) FILTER (WHERE calls > 0)" : "0::bigint"} AS accounts
-       FROM billing.${table} WHERE day >= $1 AND day < $2${accountId === undefined ? "" : " AND account_id = $4"}
-       GROUP BY 1
-     )
-     SELECT *, count(*) OVER () AS groups, ${
-       isOfAccounts && accountId === undefined
-         ? `(SELECT count(*) FROM billing.account_start AS s WHERE ${starts})`
-         : "0::bigint"
-     } AS "newAccounts"
-     FROM found ORDER BY ${groupBy === "day" ? '"group"' : 'charged_nanos::numeric DESC, "group"'} LIMIT $3`,
-    [fromDay, untilDay, limit, ...(accountId === undefined ? [] : [accountId])],
-  );
+  const isOfOne = accountId !== undefined;
+  const where = `day >= $1 AND day < $2${isOfOne ? " AND account_id = $4" : ""}`;
+  const { rows } = await db.query<Row>(groupBy === "account" ? byAccount(where) : byOther(groupBy, where, isOfOne), [
+    fromDay,
+    untilDay,
+    limit,
+    ...(isOfOne ? [accountId] : []),
+  ]);
   return { sums: rows.map(toSum), groups: rows[0]?.groups ?? 0n };
 }
+
+// Ranked first: of all accounts one figure is added up, the others of those that are shown.
+const byAccount = (where: string): string => `
+  WITH ranked AS (
+    SELECT account_id, count(*) OVER () AS groups FROM billing.account_sum WHERE ${where}
+    GROUP BY 1 ORDER BY sum(charged_nanos) DESC, 1 LIMIT $3
+  )
+  SELECT account_id AS "group", groups, 0::bigint AS accounts, 0::bigint AS "newAccounts", ${figures}
+  FROM ranked JOIN billing.account_sum USING (account_id) WHERE ${where}
+  GROUP BY 1, 2 ORDER BY sum(charged_nanos) DESC, 1`;
+
+// The same lines are in both tables; account_sum has a row for each account, of which there are many.
+const byOther = (groupBy: keyof typeof groups, where: string, isOfOne: boolean): string => `
+  WITH found AS (
+    SELECT ${groups[groupBy]} AS "group", ${figures}
+    FROM billing.${isOfOne ? "account_sum" : "route_sum"} WHERE ${where} GROUP BY 1
+  )
+  SELECT *, count(*) OVER () AS groups, ${isOfOne ? "(calls::numeric > 0)::int::bigint" : active[groupBy]} AS accounts,
+    ${isOfOne ? "0::bigint" : started[groupBy]} AS "newAccounts"
+  FROM found ORDER BY ${groupBy === "day" ? '"group"' : 'charged_nanos::numeric DESC, "group"'} LIMIT $3`;
+
+// One look per account, however many days there are.
+const active: typeof groups = {
+  none: `(SELECT count(*) FROM billing.account_start AS a WHERE a.day < $2 AND (
+    SELECT true FROM billing.account_sum AS s
+    WHERE s.account_id = a.account_id AND s.day >= $1 AND s.day < $2 AND s.calls > 0 LIMIT 1
+  ))`,
+  day: `(SELECT count(*) FROM billing.account_sum AS s WHERE s.day = found."group"::date AND s.calls > 0)`,
+  model: "0::bigint",
+  upstream: "0::bigint",
+};
+
+const started: typeof groups = {
+  none: "(SELECT count(*) FROM billing.account_start AS s WHERE s.day >= $1 AND s.day < $2)",
+  day: `(SELECT count(*) FROM billing.account_start AS s WHERE s.day = found."group"::date)`,
+  model: "0::bigint",
+  upstream: "0::bigint",
+};
 
 const toSum = ({ group, accounts, newAccounts, ...row }: Row): BusinessSumRow => {
   const figures = businessColumns.map((name) => [name, BigInt(row[name])] as const);
