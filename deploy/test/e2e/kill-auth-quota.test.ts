@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { until } from "#shared/testing/until.ts";
+import { startApplying } from "./apply-catalogs.ts";
 import {
   assertBooksRight,
   assertOnlyUnavailable,
@@ -10,10 +11,13 @@ import {
   startKillWorld,
 } from "./kills.ts";
 
-test("kill -9 of auth-quota in mid-load: 503 with Retry-After, never 401 or 403; none lost, none double", async (t) => {
+const name =
+  "kill -9 of auth-quota in mid-load: 503 with Retry-After, never 401 or 403; no call and no catalog lost or double";
+test(name, async (t) => {
   const plan = readKillPlan(t);
   await using scenario = await startKillWorld();
   const { authQuota, relay } = scenario.world.stack.services;
+  const applier = startApplying(scenario.world);
   await using load = startKillLoad(scenario, plan);
   for (let kill = 1; kill <= plan.kills; kill += 1) {
     const ended = await killInMidLoad(t, authQuota, { ...plan, load });
@@ -25,6 +29,7 @@ test("kill -9 of auth-quota in mid-load: 503 with Retry-After, never 401 or 403;
   }
   await load.more(30);
   await load.stop();
+  await applier.stop();
   assertOnlyUnavailable(load.calls);
   const report = await assertBooksRight(t, scenario, { calls: load.calls, relays: [relay] });
   assert.ok(report.served > 0);
