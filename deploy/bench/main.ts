@@ -12,6 +12,7 @@ import { tellProfiles } from "./profiles.ts";
 import { measureShards } from "./scale/measure-shards.ts";
 import { measureScale } from "./scale/measure-scale.ts";
 import { measureTranslations, renderTranslations } from "./translation.ts";
+import { measurePages } from "./pages/measure-pages.ts";
 import { measureSockets } from "./sockets/measure-sockets.ts";
 import { measureEnds } from "./videos/measure-ends.ts";
 import { measurePolls } from "./videos/measure-polls.ts";
@@ -33,7 +34,18 @@ const { values: options } = parseArgs({
   },
 });
 const { only, quick, peer, check, profile, "without-relay": isWithoutRelay, "write-baseline": isBaseline } = options;
-const parts = ["money", "videos", "http", "translation", "scale", "shards", "books", "sockets", ...httpSections];
+const parts = [
+  "money",
+  "videos",
+  "http",
+  "translation",
+  "scale",
+  "shards",
+  "books",
+  "pages",
+  "sockets",
+  ...httpSections,
+];
 if (only !== undefined && !parts.includes(only)) throw new Error(`--only takes ${parts.join(", ")}`);
 if (peer !== undefined && peer !== "portkey") throw new Error("--peer takes portkey");
 if (profile && (check || isBaseline)) throw new Error("--profile slows what it looks at: nothing is compared with it");
@@ -52,7 +64,7 @@ const plan: WorldPlan = {
   say,
 };
 
-// Without the relay nothing needs a store; scale, books and sockets have to be asked for.
+// Without the relay nothing needs a store; scale, books, pages and sockets have to be asked for.
 const needsStores = ["money", "videos"];
 const isWanted = (part: string): boolean => (only ?? part) === part && !(needsStores.includes(part) && isWithoutRelay);
 
@@ -70,8 +82,9 @@ async function measureAll() {
   const scale = only === "scale" ? await measureScale(plan) : undefined;
   const sockets = only === "sockets" ? await measureSockets(rounds, say) : undefined;
   const books = only === "books" ? await measureBooks(booksSize, say) : undefined;
+  const pages = only === "pages" ? await measurePages(booksSize, say) : undefined;
   const machine = { cpu: cpus()[0]?.model, cores: cpus().length, node: process.version, load };
-  const asked = { shards, scale, books, sockets };
+  const asked = { shards, scale, books, pages, sockets };
   return { at: new Date().toISOString(), machine, rounds, money, videos, ...http, translations, ...asked };
 }
 
