@@ -1,10 +1,15 @@
 import assert from "node:assert/strict";
+import { readFile } from "node:fs/promises";
 import { after, before, describe, test } from "node:test";
+import { timestampDate } from "@bufbuild/protobuf/wkt";
 import OpenAI from "openai";
 import type { Page } from "playwright-core";
+import type { LedgerLine } from "#proto/billing/v1/billing_pb.ts";
 import { type Behaviour, behaviourText } from "#fake-provider/behaviour.ts";
 import { until } from "#shared/testing/until.ts";
 import { usd } from "../../../services/console/html/amounts.ts";
+import { lineKindWords } from "../../../services/console/html/call-words.ts";
+import { signedUsd } from "../../../services/console/html/ledger-lines.ts";
 import { pdfWords } from "../../../services/console/testing/pdf-words.ts";
 import { checkAccessibility } from "./console/accessibility.ts";
 import { needsBrowser } from "./console/browser.ts";
@@ -301,16 +306,44 @@ describe("the console, clicked through by account owners", needsBrowser, () => {
     await page.goto(`/accounts/${accountId}/ledger`);
     assert.equal(await page.getByRole("cell", { name: "+25.00 USD" }).count(), 1);
 
-    const today = new Date().toISOString().slice(0, 10);
-    const file = await page.request.get(`/accounts/${accountId}/ledger.pdf?from=2026-01-01&until=${today}`);
-    const words = pdfWords(await file.body());
-    const { balanceNanos } = await world.moneyOf(accountId);
-    const lines = await world.ledgerOf(accountId);
-    const charged = -lines.reduce((sum, { amountNanos }) => sum + amountNanos, 0n);
-    assert.ok(words.includes(`Balance after|${usd(balanceNanos)}|`), words);
-    assert.ok(words.includes(`Charge|${lines.length}|-${usd(charged)}|`), words);
+    await checkStatement(page);
     browser.check();
   });
+
+  /** The statement of this month, opened and downloaded: page and file must say what the ledger's lines come to. */
+  async function checkStatement(page: Page): Promise<void> {
+    const { billing } = site.world;
+    const { lines } = await billing.listLedgerLines({ accountId, limit: 1_000 });
+    const monthStart = new Date().toISOString().slice(0, 8) + "01";
+    const isOfMonth = ({ bookedAt }: LedgerLine): boolean =>
+      bookedAt !== undefined && timestampDate(bookedAt) >= new Date(monthStart);
+    const ofMonth = lines.filter(isOfMonth);
+    const sumOf = (some: LedgerLine[]): bigint => some.reduce((sum, { amountNanos }) => sum + amountNanos, 0n);
+    const balances = [sumOf(lines) - sumOf(ofMonth), sumOf(lines)] as const;
+    assert.equal(balances[1], (await site.world.moneyOf(accountId)).balanceNanos);
+    await page.goto(`/accounts/${accountId}/ledger`);
+    await page.getByRole("link", { name: "This month" }).click();
+    const [file] = await Promise.all([
+      page.waitForEvent("download"),
+      page.getByRole("link", { name: "Download as PDF" }).click(),
+    ]);
+    assert.match(file.suggestedFilename(), new RegExp(`^statement-${accountId}-${monthStart}-to-[\\d-]+\\.pdf$`));
+    const words = pdfWords(await readFile(await file.path()));
+    for (const [name, balance] of [
+      ["Balance before", balances[0]],
+      ["Balance after", balances[1]],
+    ] as const) {
+      assert.equal((await cellsOf(page, name))[1], usd(balance));
+      assert.ok(words.includes(`${name}|${usd(balance)}|`), words);
+    }
+    const kinds = Map.groupBy(ofMonth, ({ kind }) => lineKindWords(kind));
+    assert.deepEqual([...kinds.keys()].toSorted(), ["Charge", "Payment"]);
+    for (const [name, booked] of kinds) {
+      const [count, amount] = await cellsOf(page, name);
+      assert.deepEqual([count, amount], [String(booked.length), signedUsd(sumOf(booked))]);
+      assert.ok(words.includes(`${name}|${booked.length}|${signedUsd(sumOf(booked))}|`), words);
+    }
+  }
 
   /** With script: a picture of a file, and two models that answer side by side. */
   async function compareOnPicture(page: Page): Promise<void> {
