@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { hash } from "node:crypto";
 import { after, before, test } from "node:test";
+import { v7 } from "uuid";
 import { RecordKind } from "#proto/usage/v1/usage_pb.ts";
 import { query } from "#shared/testing/postgres.ts";
 import { createRid } from "#shared/money/rid.ts";
@@ -122,6 +123,21 @@ test("a record is open until it is booked or something is booked by hand for it,
     all.records.map(({ isOpen }) => isOpen),
     [false, false, false, false],
   );
+});
+
+test("a forged rid of any time leaves the quarantine readable, and a line by hand that names it settles it", async () => {
+  await using app = await startApp();
+  const rids = [1, Date.UTC(9_999, 0)].map((msecs) => v7({ msecs }));
+  // Nobody can name the last of them.
+  for (const rid of [...rids, v7({ msecs: 2 ** 48 - 1 })]) await app.putEarly(makeEvent({ rid }));
+  assert.equal((await app.openIds()).length, 3);
+  assert.equal((await sumUpQuarantine(app.ledger.pool)).open, 3);
+  for (const [index, rid] of rids.entries()) {
+    const correction = { accountId: "acct_test", amountNanos: -4n, reason: "r", correctionId: `odd ${index}`, rid };
+    await app.billing.correct(correction);
+    assert.equal((await app.openIds()).length, 2 - index, rid);
+    assert.equal((await readOpenQuarantine(app.ledger.pool)).length, 2 - index, rid);
+  }
 });
 
 test("RetryQuarantine books what may be booked by now, once, and tells auth-quota", async () => {

@@ -117,8 +117,8 @@ async function readPage(
   return rows;
 }
 
-// The clock of the relay that had the call may have been ahead by a day.
-const firstDayAbout = (day: string): string => dayOfMs(Date.parse(day) - newestDays * dayMs);
+/** The first day of what is booked about a call of this day: the clock of its relay may have been ahead by a day. */
+export const firstDayAbout = (day: string): string => dayOfMs(Date.parse(day) - newestDays * dayMs);
 
 const maxLinesOfCall = 1_000;
 

@@ -1,5 +1,7 @@
 import type { Reject } from "../records/read-event.ts";
-import { bytesArray, hexArray, numberArray, textArray } from "./arrays.ts";
+import { bytesArray, hexArray, numberArray, plainArray, textArray } from "./arrays.ts";
+import { firstDayAbout } from "./lines.ts";
+import { hourOf } from "./sum-columns.ts";
 import type { Queryable } from "#shared/stores/postgres.ts";
 
 export type QuarantineRow = {
@@ -15,18 +17,54 @@ export type QuarantineRow = {
 /** Whether a row of the quarantine, as `q`, is of an event that is booked all the same: counts that cannot be. */
 export const isDoubt = "q.reason LIKE 'usage\\_impossible:%'";
 
+/** Conditions on the ledger days of lines: of calls, of what is booked about calls, and of corrections. */
+type SettlingDays = { ofCalls: string; ofLinesAbout: string; ofCorrections: string };
+
+const isOpenBy = ({ ofCalls, ofLinesAbout, ofCorrections }: SettlingDays): string => `
+  NOT EXISTS (SELECT FROM billing.ledger_line AS line WHERE line.kind > 3 AND line.rid = q.rid AND ${ofLinesAbout})
+  AND (${isDoubt} OR NOT EXISTS (SELECT FROM billing.ledger_line AS line
+    WHERE line.kind <= 3 AND line.rid = q.rid AND line.payload_hash = q.payload_hash AND ${ofCalls}))
+  AND NOT EXISTS (${booked})
+  AND q.quarantine_id::text NOT IN (
+    SELECT (regexp_matches(line.note, '\\mquarantine (\\d+)\\M', 'g'))[1]
+    FROM billing.correction JOIN billing.ledger_line AS line USING (account_id, line_id, day) WHERE ${ofCorrections})`;
+
+const booked = "SELECT FROM billing.quarantine_booked AS booked WHERE booked.quarantine_id = q.quarantine_id";
+
 /**
  * Whether a row of the quarantine, as `q`, waits for somebody: it was not booked after all, and nothing is booked by
  * hand for its call. A doubt is booked as it is; it waits for such a line, or to be tried again, which accepts it. One
  * without a rid can be settled by a correction whose note names it: "quarantine 17".
  */
-export const isOpen = `NOT EXISTS (SELECT FROM billing.ledger_line AS line WHERE line.kind > 3 AND line.rid = q.rid)
-  AND (${isDoubt} OR NOT EXISTS (SELECT FROM billing.ledger_line AS line
-    WHERE line.kind <= 3 AND line.rid = q.rid AND line.payload_hash = q.payload_hash))
-  AND NOT EXISTS (SELECT FROM billing.quarantine_booked AS booked WHERE booked.quarantine_id = q.quarantine_id)
-  AND q.quarantine_id::text NOT IN (
-    SELECT (regexp_matches(line.note, '\\mquarantine (\\d+)\\M', 'g'))[1]
-    FROM billing.correction JOIN billing.ledger_line AS line USING (account_id, line_id, day))`;
+export const isOpen = isOpenBy({ ofCalls: "true", ofLinesAbout: "true", ofCorrections: "true" });
+
+/**
+ * The same, with the days written out on which the lines that settle something can be: to plan a look into each day of
+ * a ledger takes longer than the looks. Read again for each question; `false` where everything is noted as settled.
+ */
+async function readIsOpen(db: Queryable): Promise<string> {
+  const { rows } = await db.query<{ unsettled: bigint; odd: bigint; calls: string[]; corrections: string[] }>(
+    `SELECT count(*) AS unsettled, count(*) FILTER (WHERE NOT ${isOfKnownTime}) AS odd,
+       coalesce(array_agg(DISTINCT (${hourOf("rid")} AT TIME ZONE 'UTC')::date::text) FILTER (WHERE ${isOfKnownTime}), '{}')
+         AS calls,
+       ARRAY(SELECT DISTINCT day::text FROM billing.correction) AS corrections
+     FROM billing.usage_quarantine AS q WHERE NOT EXISTS (${booked})`,
+  );
+  const { unsettled = 0n, odd = 0n, calls = [], corrections = [] } = rows[0] ?? {};
+  if (unsettled === 0n) return "false";
+  const [first] = calls.toSorted();
+  const since = first === undefined ? "false" : `line.day >= '${firstDayAbout(first)}'`;
+  return isOpenBy({
+    ofCalls: isAmong(calls),
+    ofLinesAbout: odd > 0n ? "true" : since,
+    ofCorrections: isAmong(corrections),
+  });
+}
+
+// A forged rid may tell any time up to the year 10889. No call of such a time is booked, but a person may name the rid.
+const isOfKnownTime = `${hourOf("rid")} BETWEEN '2020-01-01' AND now() + interval '3 days'`;
+
+const isAmong = (days: readonly string[]): string => `line.day = ANY ('${plainArray(days)}'::date[])`;
 
 /** Writes down which entries are settled: lines that tell so may leave the ledger. */
 export const noteSettled = `INSERT INTO billing.quarantine_booked (quarantine_id)
@@ -58,8 +96,8 @@ function reasonOf({ reason, detail }: Reject): string {
   return `${reason}: ${detail}`.replaceAll("\0", "").slice(0, maxReasonLength);
 }
 
-const quarantineColumns = `quarantine_id AS "quarantineId", reason, payload, rid, received_at AS "receivedAt",
-  ${isOpen} AS "isOpen"`;
+const quarantineColumns = (isStillOpen: string): string =>
+  `quarantine_id AS "quarantineId", reason, payload, rid, received_at AS "receivedAt", ${isStillOpen} AS "isOpen"`;
 
 export type QuarantineQuery = {
   /** Entries before this one. */
@@ -73,9 +111,10 @@ export async function readQuarantine(
   db: Queryable,
   { before, onlyOpen, limit }: QuarantineQuery,
 ): Promise<QuarantineRow[]> {
+  const isStillOpen = await readIsOpen(db);
   const { rows } = await db.query<QuarantineRow>(
-    `SELECT ${quarantineColumns} FROM billing.usage_quarantine AS q
-     WHERE ($1::bigint IS NULL OR quarantine_id < $1) ${onlyOpen ? `AND ${isOpen}` : ""}
+    `SELECT ${quarantineColumns(isStillOpen)} FROM billing.usage_quarantine AS q
+     WHERE ($1::bigint IS NULL OR quarantine_id < $1) ${onlyOpen ? `AND ${isStillOpen}` : ""}
      ORDER BY quarantine_id DESC LIMIT $2`,
     [before, limit],
   );
@@ -86,10 +125,11 @@ const maxCounted = 1_000;
 
 /** How many entries are open, counted up to 1,000, and for how many seconds the oldest of them is there. */
 export async function sumUpQuarantine(db: Queryable): Promise<{ open: number; oldestSeconds: number }> {
+  const isStillOpen = await readIsOpen(db);
   const { rows } = await db.query<{ open: number; oldestSeconds: number }>(
     `SELECT count(*)::int AS open,
        coalesce(extract(epoch FROM now() - min(received_at)), 0)::float8 AS "oldestSeconds"
-     FROM (SELECT received_at FROM billing.usage_quarantine AS q WHERE ${isOpen} ORDER BY quarantine_id LIMIT $1) AS o`,
+     FROM (SELECT received_at FROM billing.usage_quarantine AS q WHERE ${isStillOpen} ORDER BY quarantine_id LIMIT $1) AS o`,
     [maxCounted],
   );
   return rows[0] ?? { open: 0, oldestSeconds: 0 };
@@ -98,7 +138,7 @@ export async function sumUpQuarantine(db: Queryable): Promise<{ open: number; ol
 /** An entry by its number; undefined when there is none. */
 export async function readQuarantined(db: Queryable, quarantineId: bigint): Promise<QuarantineRow | undefined> {
   const { rows } = await db.query<QuarantineRow>(
-    `SELECT ${quarantineColumns} FROM billing.usage_quarantine AS q WHERE quarantine_id = $1`,
+    `SELECT ${quarantineColumns(await readIsOpen(db))} FROM billing.usage_quarantine AS q WHERE quarantine_id = $1`,
     [quarantineId],
   );
   return rows[0];
