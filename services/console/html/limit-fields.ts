@@ -1,7 +1,7 @@
 import { LimitPeriod } from "#proto/authquota/v1/authquota_pb.ts";
 import { formatUsd } from "#shared/money/money.ts";
 import type { AuditValues } from "../store/audit.ts";
-import { money } from "./amounts.ts";
+import { exactMoney, money } from "./amounts.ts";
 import { choice, input } from "./controls.ts";
 import { readUsd, type Form } from "./form.ts";
 import { html, type Markup } from "./html.ts";
@@ -82,5 +82,5 @@ export function limitAndRest({ limitNanos, limitPeriod }: LimitSettings, counted
   if (limitNanos === undefined) return undefined;
   const { each } = periods[limitPeriod];
   const left = money(leftOf(limitNanos, countedNanos));
-  return html`${money(limitNanos)}${each && ` ${each}`}<small>${left} left</small>`;
+  return html`${exactMoney(limitNanos)}${each && ` ${each}`}<small>${left} left</small>`;
 }

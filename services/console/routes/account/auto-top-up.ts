@@ -1,7 +1,7 @@
 import { inTransaction } from "#shared/stores/postgres.ts";
 import { actorOf, recordAudit } from "../../audit-log.ts";
 import type { Deps } from "../../deps.ts";
-import { money } from "../../html/amounts.ts";
+import { exactMoney, money } from "../../html/amounts.ts";
 import { badge, button, choice, emptyState, figure, form, input, table } from "../../html/controls.ts";
 import { readUsd, type Form } from "../../html/form.ts";
 import { html, type Markup } from "../../html/html.ts";
@@ -68,7 +68,7 @@ function stateOf(rule: AutoTopUp | undefined, { label }: SavedCard, chargedNanos
     <section class="card">
       <dl class="figures-row">
         ${figure("State", rule?.isOn ? badge("on", "success") : badge("off", "secondary"))} ${figure("Card", label)}
-        ${figure("Charged this month", html`${money(chargedNanos)} ${rule && html`of ${money(rule.monthlyCapNanos)}`}`)}
+        ${figure("Charged this month", html`${money(chargedNanos)} ${rule && html`of ${exactMoney(rule.monthlyCapNanos)}`}`)}
       </dl>
     </section>`;
 }

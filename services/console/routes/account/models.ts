@@ -1,5 +1,5 @@
 import type { UsageBucket } from "#shared/money/pricing.ts";
-import { money } from "../../html/amounts.ts";
+import { exactMoney } from "../../html/amounts.ts";
 import { badge, emptyState, figure, nextPage, pageNumberOf } from "../../html/controls.ts";
 import { html, type Markup } from "../../html/html.ts";
 import { readLoadedModels, type LoadedModel, type PriceRow } from "../../loaded-models.ts";
@@ -154,6 +154,6 @@ function priceRow({ condition, prices }: PriceRow): Markup {
   ${
     prices.length === 0
       ? html`<p>free of charge</p>`
-      : html`<dl class="figures-row">${prices.map(({ bucket, nanos }) => figure(bucket, money(nanos)))}</dl>`
+      : html`<dl class="figures-row">${prices.map(({ bucket, nanos }) => figure(bucket, exactMoney(nanos)))}</dl>`
   }`;
 }

@@ -50,7 +50,7 @@ describe("the overview", () => {
     const seen = await owner.browser.get("/accounts/acme");
     checkPage(seen, "overview");
     const text = textOf(seen.text);
-    assert.match(text, /\|Spend this month\|\$0\.00111\|Spend today\|\$0\.00074\|/);
+    assert.match(text, /\|Spend this month\|\$0\.001110\|Spend today\|\$0\.000740\|/);
     assert.match(text, /\|Calls today\|2, 1 failed\|Calls this month\|3, 1 failed\|/);
   });
 
@@ -88,7 +88,7 @@ describe("the overview", () => {
     const figures = await owner.browser.get("/accounts/acme/figures", live);
     assert.match(figures.text, /^<dl class="figures-row">.* title="2\.50 USD">\$2\.50<.*<\/dl>$/);
     const spending = await owner.browser.get("/accounts/acme/spending", live);
-    assert.match(spending.text, /^<dl class="figures-row">.* title="0\.00037 USD">\$0\.00037<.*<\/dl>$/);
+    assert.match(spending.text, /^<dl class="figures-row">.* title="0\.00037 USD">\$0\.000370<.*<\/dl>$/);
     assert.equal(figures.headers.get("cache-control"), "no-store");
     assert.equal(await lastSeen(), true);
     await owner.browser.get("/accounts/acme");
@@ -114,8 +114,8 @@ describe("the usage page", () => {
     const text = textOf(seen.text);
     assert.match(text, new RegExp(`\\|Day\\|Charged\\|Calls\\|Failed calls\\|${inputTokens}\\|${cacheReadTokens}\\|`));
     assert.doesNotMatch(text, new RegExp(outputTokens));
-    assert.match(text, /\|2026-11-20\|\$0\.00125\|1\|0\|500\|0\|2026-11-21\|\$0\.0025\|1\|1\|1,000\|5\|Total\|/);
-    assert.match(text, /\|Total\|\$0\.00375\|2\|1\|1,500\|5\|/);
+    assert.match(text, /\|2026-11-20\|\$0\.001250\|1\|0\|500\|0\|2026-11-21\|\$0\.002500\|1\|1\|1,000\|5\|Total\|/);
+    assert.match(text, /\|Total\|\$0\.003750\|2\|1\|1,500\|5\|/);
     assert.equal(seen.text.match(/<tr data-value/g)?.length, 30);
     assert.equal(asked().groupBy, UsageGrouping.DAY);
   });
@@ -144,7 +144,7 @@ describe("the usage page", () => {
     const hours = await owner.browser.get(`${path}?range=24h`);
     checkPage(hours, "24 hours");
     assert.match(textOf(hours.text), /\|Calls\|2\|\+100\.0 % on the period before\|/);
-    assert.match(textOf(hours.text), /\|2026-11-20\|\$0\.00037\|1\|.*\|2026-11-21\|\$0\.00037\|1\|/);
+    assert.match(textOf(hours.text), /\|2026-11-20\|\$0\.000370\|1\|.*\|2026-11-21\|\$0\.000370\|1\|/);
     assert.match(hours.text, /aria-current="page">24 hours</);
     assert.match(hours.text, /Charged by day in USD, 2026-11-20 to 2026-11-21/);
     const link = (label: string): string =>
@@ -174,13 +174,13 @@ describe("the usage page", () => {
     const query = "?from=2026-11-19&until=2026-11-19&group=key&key=key_1&model=embed-small";
     const seen = await owner.browser.get(path + query);
     checkPage(seen, query);
-    assert.match(textOf(seen.text), /\|&#61;second key\|\$0\.00037\|1\|/);
+    assert.match(textOf(seen.text), /\|&#61;second key\|\$0\.000370\|1\|/);
     assert.match(seen.text, /<option value="key_1" selected>/);
     assert.deepEqual([asked().keyId, asked().model], ["key_1", "embed-small"]);
     assert.equal(Number(asked().from?.seconds) * 1_000, Date.parse("2026-11-19T00:00:00Z"));
     assert.equal(Number(asked().until?.seconds) * 1_000, Date.parse("2026-11-20T00:00:00Z"));
     const byModel = textOf((await owner.browser.get(`${path}?group=model`)).text);
-    assert.match(byModel, /\|chat-large\|\$0\.00037\|1\|0\|.*\|embed-small\|/);
+    assert.match(byModel, /\|chat-large\|\$0\.000370\|1\|0\|.*\|embed-small\|/);
   });
 
   it("names keys that were deleted", async () => {
@@ -188,7 +188,7 @@ describe("the usage page", () => {
     const keyId = world.neighbours.addKey("acme", "gone key");
     await owner.browser.post(`/accounts/acme/keys/${keyId}/delete`);
     book(0, { keyId });
-    assert.match(textOf((await owner.browser.get(`${path}?group=key`)).text), /\|gone key\|\$0\.00037\|/);
+    assert.match(textOf((await owner.browser.get(`${path}?group=key`)).text), /\|gone key\|\$0\.000370\|/);
   });
 
   for (const [query, sentence] of [
@@ -206,7 +206,7 @@ describe("the usage page", () => {
       assert.equal(seen.status, 422);
       checkPage(seen, query);
       assert.ok(seen.text.includes(sentence), seen.text);
-      assert.match(textOf(seen.text), /\|2026-10-23\|\$0\.00037\|/);
+      assert.match(textOf(seen.text), /\|2026-10-23\|\$0\.000370\|/);
       const file = await owner.browser.get(`${path}.csv?${query}`);
       assert.equal(file.status, 422, "no file with something else in it");
     });
@@ -287,7 +287,7 @@ describe("usage as CSV", () => {
     );
     const seen = await owner.browser.get("/accounts/acme/usage?group=tag");
     checkPage(seen, "usage by tag");
-    assert.match(textOf(seen.text), /\|Charged\|\$0\.00111\|/);
+    assert.match(textOf(seen.text), /\|Charged\|\$0\.001110\|/);
     assert.match(textOf(seen.text), /\|no tag\|/);
     assert.doesNotMatch(seen.text, /<tfoot>/);
   });

@@ -80,8 +80,8 @@ async function show({ billing, authQuota, clock }: Deps, request: SignedInReques
   return page(
     "Business",
     html`${isWrong && wrong}${rangeLinks({ path, chosen, nowMs })}${filterForm(given, chosen)}
-      ${businessSummary(all.sums[0] ?? noBusiness, before.sums[0] ?? noBusiness)}${asOf(all)}
-      ${businessTable(filter, grouped, (id) => accounts.get(id)?.name)}
+      <section class="card">${businessSummary(all.sums[0] ?? noBusiness, before.sums[0] ?? noBusiness)}</section>
+      ${asOf(all)} ${businessTable(filter, grouped, (id) => accounts.get(id)?.name)}
       <p><a href="${path}.csv?${new URLSearchParams(chosen).toString()}">Download as CSV</a></p>`,
     isWrong ? { status: 422 } : {},
   );

@@ -1,7 +1,7 @@
 import { timestampDate, type Timestamp } from "@bufbuild/protobuf/wkt";
 import type { GetMaintenanceResponse } from "#proto/authquota/v1/authquota_pb.ts";
 import { CircuitState, type GetStateResponse, type Upstream } from "#proto/relay/v1/relay_pb.ts";
-import { instant, table } from "../../html/controls.ts";
+import { badge, instant, table } from "../../html/controls.ts";
 import { html, type Markup } from "../../html/html.ts";
 import { catalogPage } from "./installation-catalog.ts";
 import { installationNavigation } from "../../html/installation-navigation.ts";
@@ -89,9 +89,10 @@ function processRow({ address, state, problem }: RelayState): Markup {
   </tr>`;
 }
 
-function stateWords({ isDraining, notReady }: GetStateResponse): string {
-  if (isDraining) return "stopping";
-  return notReady.length === 0 ? "ready" : `not ready: ${notReady.join("; ")}`;
+function stateWords({ isDraining, notReady }: GetStateResponse): Markup {
+  if (isDraining) return badge("stopping", "warning");
+  if (notReady.length === 0) return badge("ready", "success");
+  return html`${badge("not ready", "danger")} ${notReady.join("; ")}`;
 }
 
 const at = (time: Timestamp | undefined): Markup | string => (time ? instant(timestampDate(time)) : "–");
@@ -133,9 +134,9 @@ function perProcess(seen: RelayUpstream[], words: (upstream: Upstream) => Markup
 
 function circuitWords({ circuit, closedUntil }: Upstream): Markup {
   const until = closedUntil && html`, until ${second(timestampDate(closedUntil))}`;
-  if (circuit === CircuitState.CLOSED) return html`in use`;
-  if (circuit === CircuitState.HALF_OPEN) return html`<strong>on trial</strong>: one call tries it`;
-  if (circuit === CircuitState.OPEN) return html`<strong>not used</strong>: it failed too often${until}`;
-  if (circuit === CircuitState.COOLING_DOWN) return html`<strong>not used</strong>: it asked for a pause${until}`;
+  if (circuit === CircuitState.CLOSED) return badge("in use", "success");
+  if (circuit === CircuitState.HALF_OPEN) return html`${badge("on trial", "warning")} one call tries it`;
+  if (circuit === CircuitState.OPEN) return html`${badge("not used", "danger")} it failed too often${until}`;
+  if (circuit === CircuitState.COOLING_DOWN) return html`${badge("not used", "warning")} it asked for a pause${until}`;
   return html`not told`;
 }

@@ -1,9 +1,10 @@
 import { AccountStatus, type Account } from "#proto/authquota/v1/authquota_pb.ts";
-import { usd } from "../../html/amounts.ts";
-import { input, nextPage, table } from "../../html/controls.ts";
+import { money } from "../../html/amounts.ts";
+import { badge, input, nextPage, tableOf } from "../../html/controls.ts";
 import { findAccounts } from "../../directory.ts";
 import { createForm } from "../../html/form.ts";
 import { html, type Markup } from "../../html/html.ts";
+import { icon } from "../../html/icon.ts";
 import type { Deps } from "../../deps.ts";
 import { page, type PageResponse, type SignedInRequest } from "../../html/route.ts";
 
@@ -15,6 +16,10 @@ const title = "All accounts";
 const head = ["Account", "Id", "State", "Rate limit", "Balance"];
 
 export const statusOf = ({ status }: Account): string => (status === AccountStatus.SUSPENDED ? "suspended" : "active");
+
+/** Whether its keys work. */
+export const statusBadge = (account: Account): Markup =>
+  badge(statusOf(account), account.status === AccountStatus.SUSPENDED ? "danger" : "success");
 
 const rateOf = ({ requestsPerMinute }: Account): string =>
   requestsPerMinute === 0 ? "default" : `${requestsPerMinute} a minute`;
@@ -36,7 +41,8 @@ async function listAll({ authQuota, billing }: Deps, request: SignedInRequest): 
   const next = new URLSearchParams({ ...(search !== "" && { q: search }), after: last?.accountId ?? "" });
   return page(
     title,
-    html`${views("all", search)}${table(caption, head, rows)}${last && nextPage(`${base}?${next.toString()}`)}`,
+    html`${views("all", search)}${accountsTable(caption, rows)}${last && nextPage(`${base}?${next.toString()}`)}`,
+    { actions: newAccount },
   );
 }
 
@@ -51,7 +57,20 @@ async function listNegative(deps: Deps): Promise<PageResponse> {
     title,
     html`${views("negative", "")}
       <p>${total} ${total === 1n ? "account is" : "accounts are"} below zero.</p>
-      ${table(`Accounts below zero, the lowest first, at most ${maxNegative}`, head, rows)}`,
+      ${accountsTable(`Accounts below zero, the lowest first, at most ${maxNegative}`, rows)}`,
+    { actions: newAccount },
+  );
+}
+
+const newAccount = html`<a class="button" href="${base}/new">${icon("plus")}New account</a>`;
+
+function accountsTable(caption: string, rows: readonly Markup[]): Markup {
+  if (rows.length === 0) return html`<p class="card">${caption}: none.</p>`;
+  return tableOf(
+    { caption, head, attributes: html` class="accounts"` },
+    html`<tbody>
+      ${rows}
+    </tbody>`,
   );
 }
 
@@ -60,20 +79,19 @@ function row(accountId: string, account: Account | undefined, balanceNanos: bigi
   return html`<tr>
     <th scope="row">${account ? html`<a href="${base}/${accountId}">${account.name}</a>` : "unknown"}</th>
     <td>${accountId}</td>
-    <td>${account ? statusOf(account) : "–"}</td>
+    <td>${account ? statusBadge(account) : "–"}</td>
     <td>${account ? rateOf(account) : "–"}</td>
-    <td>${usd(balanceNanos)}</td>
+    <td class="amount">${money(balanceNanos)}</td>
   </tr>`;
 }
 
 function views(view: "all" | "negative", search: string): Markup {
   const link = (href: string, label: string, isHere: boolean): Markup =>
     html`<li><a href="${href}" ${isHere && html` aria-current="page"`}>${label}</a></li>`;
-  const field = { name: "q", label: "Id or part of the name", value: search, maxLength: maxSearched, isOptional: true };
+  const field = { name: "q", label: "Id or name", value: search, maxLength: maxSearched, isOptional: true };
   return html`<nav aria-label="Accounts">
       <ul>
         ${link(base, "All", view === "all")} ${link(`${base}?view=negative`, "Below zero", view === "negative")}
-        ${link(`${base}/new`, "New account", false)}
       </ul>
     </nav>
     <form method="get" action="${base}" class="filters">

@@ -1,12 +1,12 @@
 import { AccountStatus, KeyStatus, type Account } from "#proto/authquota/v1/authquota_pb.ts";
 import { ServiceError } from "#shared/process/errors.ts";
 import { isId } from "../../ids.ts";
-import { usd } from "../../html/amounts.ts";
-import { button, figure, form, input } from "../../html/controls.ts";
+import { money } from "../../html/amounts.ts";
+import { button, figure, form, input, leadFigure } from "../../html/controls.ts";
 import { findAccount } from "../../directory.ts";
 import { readNumber, readText } from "../../html/form.ts";
 import { html, type Markup } from "../../html/html.ts";
-import { listAccounts, statusOf } from "./operator-account-list.ts";
+import { listAccounts, statusBadge, statusOf } from "./operator-account-list.ts";
 import { moneyForms } from "./operator-money.ts";
 import type { Deps } from "../../deps.ts";
 import { Problem } from "../../html/problem.ts";
@@ -21,6 +21,7 @@ import {
   type Route,
   type SignedInRequest,
 } from "../../html/route.ts";
+import { count } from "../../html/units.ts";
 import { auditAround, actorOf } from "../../audit-log.ts";
 
 const maxPerMinute = 1_000_000;
@@ -125,22 +126,29 @@ export async function detail(deps: Deps, request: SignedInRequest, account: Acco
   ]);
   const path = `${base}/${accountId}`;
   const isActive = statusOf(account) === "active";
-  return html`<dl class="figures">
-      ${figure("Id", accountId)} ${figure("State", statusOf(account))} ${figure("Balance", usd(balance.balanceNanos))}
-      ${figure("Available now", usd(holds.availableNanos))}
-      ${figure("Held for running calls", `${usd(holds.heldNanos)} in ${holds.openHolds} calls`)}
-      ${figure("Keys", `${keys.filter(({ status }) => status === KeyStatus.ACTIVE).length} active of ${keys.length}`)}
-    </dl>
-    <ul>
-      <li><a href="/accounts/${accountId}">Overview, as its members see it</a></li>
-      <li><a href="/accounts/${accountId}/usage">Usage</a></li>
-      <li><a href="/accounts/${accountId}/ledger">Ledger</a></li>
-      <li><a href="/accounts/${accountId}/keys">Keys</a></li>
-      <li><a href="/accounts/${accountId}/members">Members and invitations</a></li>
-      <li><a href="/operator/audit?account=${accountId}">Audit log of this account</a></li>
-    </ul>
+  const active = keys.filter(({ status }) => status === KeyStatus.ACTIVE).length;
+  return html`<nav aria-label="This account">
+      <ul>
+        <li><a href="/accounts/${accountId}">Overview</a></li>
+        <li><a href="/accounts/${accountId}/usage">Usage</a></li>
+        <li><a href="/accounts/${accountId}/ledger">Ledger</a></li>
+        <li><a href="/accounts/${accountId}/keys">Keys</a></li>
+        <li><a href="/accounts/${accountId}/members">Members</a></li>
+        <li><a href="/operator/audit?account=${accountId}">Audit log</a></li>
+      </ul>
+    </nav>
+    <section class="card">
+      <dl class="figures-row">
+        ${leadFigure("Balance", money(balance.balanceNanos))} ${figure("Available now", money(holds.availableNanos))}
+        ${figure("Held for running calls", html`${money(holds.heldNanos)} in ${count(holds.openHolds)} calls`)}
+        ${figure("Keys", `${count(active)} active of ${count(keys.length)}`)} ${figure("Id", accountId)}
+        ${figure("State", statusBadge(account))}
+      </dl>
+    </section>
     <h2>Settings</h2>
     ${form(request, { action: path, button: "Save settings" }, settingFields(request, account))}
+    <h2>Access</h2>
+    <p>${isActive ? "A suspended account keeps its money; its keys are refused." : "Its keys are refused."}</p>
     ${
       isActive
         ? button(request, { action: `${path}/suspend`, button: "Suspend account", isDanger: true })

@@ -33,7 +33,7 @@ function asSigned(kept: Report): Report {
 
 const findings: Record<number, { words: string; style: string }> = {
   [Finding.RIGHT]: { words: "✓ right", style: "right" },
-  [Finding.LISTED]: { words: "ⓘ explained and listed", style: "listed" },
+  [Finding.LISTED]: { words: "• explained and listed", style: "listed" },
   [Finding.WRONG]: { words: "✗ wrong", style: "wrong" },
   [Finding.UNCHECKED]: { words: "? not checked", style: "unchecked" },
 };

@@ -69,7 +69,7 @@ describe("the report of a day", () => {
     keep(day);
     const text = await open(path);
     assert.match(text, /<p class="unexplained wrong">Unexplained:<strong>1\.50 USD<\/strong>/);
-    for (const words of ["✗ wrong", "ⓘ explained and listed", "\\? not checked", "✓ right"]) {
+    for (const words of ["✗ wrong", "• explained and listed", "\\? not checked", "✓ right"]) {
       assert.match(text, new RegExp(`<td class="finding [a-z]+">${words}</td>`));
     }
     assert.match(text, /<a href="\/operator\/accounts\/acme">acme<\/a>: the balance is off/);
