@@ -1,70 +1,19 @@
 import type { AnswerSink } from "../answer.ts";
-import type { Opaque } from "../conversation.ts";
-import { stableHash } from "../call-id.ts";
 import { readSource } from "../data-url.ts";
 import { deliverPicture, deliverSound } from "../delivered-media.ts";
 import { estimateTokens, member, stringOf } from "../dialect.ts";
-import { decodeFreeText, endFreeText, readToolName, type FreeTextDecoder } from "../free-text.ts";
 import { readLogprobs } from "../openai-shared/logprobs.ts";
-import type { BlockStart, TokenLogprob } from "../reply.ts";
+import type { TokenLogprob } from "../reply.ts";
+import { closeBlock, type ChoiceState } from "./choice-state.ts";
 import { readExtra } from "./extra-content.ts";
 import { readFinish } from "./finish-reasons.ts";
 import { readCitations } from "./read-assistant.ts";
-import { addDetails, takeState, textOf, type Details } from "./reasoning-details.ts";
-
-/** A tool call of an answer, by the id that the provider gave it ("" when it gave none). */
-type CallState = { id: string; hasState: boolean; decoder: FreeTextDecoder | undefined };
-
-/** One choice of an answer, while it comes. */
-export type ChoiceState = {
-  index: number;
-  /** Id of the answer, of which calls without an id get one. */
-  replyId: string;
-  open: BlockStart["kind"] | undefined;
-  openCall: CallState | undefined;
-  calls: Map<number, CallState>;
-  /** State that the next block to end takes along. */
-  details: Details;
-  callCount: number;
-  /** Whether a delta has come: a message behind it says the same again. */
-  hasDelta: boolean;
-  hasRefusal: boolean;
-  reason: string | undefined;
-  /** Characters of `content` so far, and before the open text: annotations count from the first of them. */
-  contentLength: number;
-  textStart: number;
-};
-
-export function createChoice(index: number, replyId: string): ChoiceState {
-  return {
-    index,
-    replyId,
-    open: undefined,
-    openCall: undefined,
-    calls: new Map(),
-    details: new Map(),
-    callCount: 0,
-    hasDelta: false,
-    hasRefusal: false,
-    reason: undefined,
-    contentLength: 0,
-    textStart: 0,
-  };
-}
-
-function closeBlock(choice: ChoiceState, sink: AnswerSink): void {
-  const rest = choice.openCall?.decoder && endFreeText(choice.openCall.decoder);
-  if (rest) sink.show({ kind: "block-delta", choice: choice.index, text: rest });
-  const hasPlace = choice.open !== undefined && choice.open !== "refusal" && !choice.openCall?.hasState;
-  const opaque = hasPlace ? takeState(choice.details) : undefined;
-  if (opaque) sink.show({ kind: "block-opaque", choice: choice.index, opaque });
-  if (choice.open !== undefined) sink.show({ kind: "block-end", choice: choice.index });
-  choice.open = undefined;
-  choice.openCall = undefined;
-}
+import { addCall, addCalls, endCalls } from "./read-calls.ts";
+import { addDetails, textOf } from "./reasoning-details.ts";
 
 function openText(choice: ChoiceState, kind: "text" | "refusal" | "thinking", sink: AnswerSink): void {
   if (choice.open === kind) return;
+  endCalls(choice, sink);
   closeBlock(choice, sink);
   choice.open = kind;
   if (kind === "text") choice.textStart = choice.contentLength;
@@ -119,79 +68,6 @@ function addCitations(choice: ChoiceState, message: unknown, sink: AnswerSink): 
   }
 }
 
-/** The call that a fragment belongs to; undefined when it opens a new one. */
-function findCall(choice: ChoiceState, index: number | undefined, id: string, hasName: boolean): CallState | undefined {
-  if (index === undefined) {
-    if (id === "") return hasName ? undefined : choice.openCall;
-    return [...choice.calls.values()].find((call) => call.id === id);
-  }
-  const known = choice.calls.get(index);
-  // Google's chat endpoint gives each of several calls the index 0.
-  return known && hasName && id !== "" && id !== known.id ? undefined : known;
-}
-
-function openCall(choice: ChoiceState, fragment: unknown, index: number | undefined, sink: AnswerSink): CallState {
-  closeBlock(choice, sink);
-  const isCustom = Boolean(member(fragment, "custom"));
-  const called = member(fragment, isCustom ? "custom" : "function");
-  const given = stringOf(member(fragment, "id")) ?? "";
-  const number = choice.callCount;
-  // The same answer gives the same id, another answer another one.
-  const id = given || `call_${stableHash(`${choice.replyId} ${choice.index} ${number}`)}`;
-  const told = stringOf(member(called, "name")) ?? "";
-  const { name, isFreeText = isCustom } = isCustom ? { name: told } : readToolName(told);
-  const isWrapped = isFreeText && !isCustom;
-  const decoder: FreeTextDecoder | undefined = isWrapped ? { pending: "", state: "before" } : undefined;
-  const call: CallState = { id: given, hasState: false, decoder };
-  choice.calls.set(index ?? number, call);
-  choice.callCount += 1;
-  choice.open = "call";
-  choice.openCall = call;
-  const block: BlockStart = { kind: "call", id, name, ...(isFreeText && { isFreeText }) };
-  sink.show({ kind: "block-start", choice: choice.index, block });
-  return call;
-}
-
-/** A call's input so far: JSON text, or an object from servers that parse it. */
-function inputOf(called: unknown): string {
-  const input = member(called, "arguments") ?? member(called, "input");
-  if (typeof input === "string") return input;
-  return typeof input === "object" && input !== null ? JSON.stringify(input) : "";
-}
-
-/** Adds a fragment of a call. False when it goes on with a call that has ended, which no block can say. */
-function addCall(choice: ChoiceState, fragment: unknown, state: Opaque | undefined, sink: AnswerSink): boolean {
-  const called = member(fragment, "function") ?? member(fragment, "custom");
-  const name = stringOf(member(called, "name")) ?? "";
-  const input = inputOf(called);
-  sink.content(estimateTokens(name) + estimateTokens(input));
-  if (!sink.isShown) return true;
-  const given = member(fragment, "index");
-  const index = typeof given === "number" && Number.isSafeInteger(given) ? given : undefined;
-  const id = stringOf(member(fragment, "id")) ?? "";
-  const found = findCall(choice, index, id, Boolean(member(called, "name")));
-  const call = found ?? openCall(choice, fragment, index, sink);
-  const opaque = call.hasState ? undefined : (readExtra(member(fragment, "extra_content")) ?? state);
-  if (call !== choice.openCall) return input === "" && !opaque;
-  const text = call.decoder ? decodeFreeText(call.decoder, input) : input;
-  if (text !== "") sink.show({ kind: "block-delta", choice: choice.index, text });
-  if (opaque) {
-    call.hasState = true;
-    sink.show({ kind: "block-opaque", choice: choice.index, opaque });
-  }
-  return true;
-}
-
-/** Adds calls; state that stands on the message belongs to the first of them. */
-function addCalls(choice: ChoiceState, calls: unknown[], message: unknown, sink: AnswerSink): boolean {
-  const state = readExtra(member(message, "extra_content"));
-  let isInOrder = true;
-  for (let at = 0; at < calls.length; at += 1) {
-    if (!addCall(choice, calls[at], at === 0 ? state : undefined, sink)) isInOrder = false;
-  }
-  return isInOrder;
-}
-
 /** A picture that the model made, as servers of models that draw give it beside the content. */
 function addImage(choice: ChoiceState, image: unknown, sink: AnswerSink): void {
   const told = member(image, "image_url") ?? image;
@@ -201,6 +77,7 @@ function addImage(choice: ChoiceState, image: unknown, sink: AnswerSink): void {
   deliverPicture(sink);
   const source = sink.isShown && address?.startsWith("data:") ? readSource(address) : undefined;
   if (source?.kind !== "base64") return;
+  endCalls(choice, sink);
   closeBlock(choice, sink);
   const { mediaType, data } = source;
   sink.show({ kind: "block-start", choice: choice.index, block: { kind: "image", mediaType, data } });
@@ -271,6 +148,7 @@ export function takeDelta(choice: ChoiceState, value: unknown): unknown {
 
 /** Ends a choice that has said why. */
 export function finishChoice(choice: ChoiceState, sink: AnswerSink): void {
+  endCalls(choice, sink, true);
   closeBlock(choice, sink);
   const { index, reason = "stop", calls, hasRefusal } = choice;
   const held = { hasCalls: calls.size > 0, hasRefusal };

@@ -137,6 +137,7 @@ test("calls of compatible servers: one index for all, none at all, the id again,
 test("fragments of a call that has ended fail the answer: its arguments would silently be wrong", () => {
   const events = readAll([
     delta(begin(0, "a")),
+    delta(fragment(0, { arguments: "{}" })),
     delta(begin(1, "b")),
     delta(fragment(0, { arguments: "{}" })),
     delta({}, "tool_calls"),

@@ -2,7 +2,8 @@ import type { AnswerSink, ReadingContext, StreamReader } from "../answer.ts";
 import { member, stringOf } from "../dialect.ts";
 import { createChunkReader } from "../openai-shared/read-chunks.ts";
 import { isBrokenOff } from "./finish-reasons.ts";
-import { createChoice, finishChoice, readDelta, takeDelta, type ChoiceState } from "./read-delta.ts";
+import { createChoice, type ChoiceState } from "./choice-state.ts";
+import { finishChoice, readDelta, takeDelta } from "./read-delta.ts";
 
 type Reading = {
   id: string;

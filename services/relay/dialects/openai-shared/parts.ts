@@ -23,6 +23,12 @@ export function readAudio(part: unknown, path: string): AudioPart {
   return { kind: "audio", mediaType: `audio/${format}`, data: textAt(audio, "data", `${path}.input_audio`) };
 }
 
+/** A call's input, or a piece of it: text, or an object from servers that parse it. */
+export function callInput(value: unknown): string {
+  if (typeof value === "string") return value;
+  return typeof value === "object" && value !== null ? JSON.stringify(value) : "";
+}
+
 type Text = { kind: "text"; text: string };
 
 /**
