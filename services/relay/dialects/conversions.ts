@@ -3,7 +3,7 @@ import type { DialectName, UpstreamDialect, UpstreamDialectName } from "./dialec
 import * as messages from "./anthropic-messages/conversion.ts";
 import * as gemini from "./gemini-generate/conversion.ts";
 import { answers as geminiAnswers } from "./gemini-generate/answers.ts";
-import * as geminiError from "./gemini-generate/error.ts";
+import { readGoogleError } from "./google-error.ts";
 import * as geminiRequest from "./gemini-generate/request.ts";
 import { dialects } from "./index.ts";
 import { metered } from "./meter-answer.ts";
@@ -34,7 +34,7 @@ export const upstreamDialects: Record<UpstreamDialectName, UpstreamDialect> = {
     upstreamPath: (model, answer) => geminiRequest.pathOf(model, answer === "events"),
     upstreamHeaders: geminiRequest.upstreamHeaders,
     ...metered(geminiAnswers),
-    readError: geminiError.readError,
+    readError: readGoogleError,
   },
 };
 

@@ -23,7 +23,15 @@ const rows = [
   [{ error: { message: "m" } }, { message: "m", type: undefined, code: undefined }],
   [{ type: "error", error: { type: "t" } }, undefined],
   [{ type: "error" }, undefined],
-  [{ error: "words" }, undefined],
+  [{ error: "words" }, { message: "words", type: undefined, code: undefined }],
+  [
+    { object: "error", message: "m", type: "BadRequestError", code: 400 },
+    { message: "m", type: "BadRequestError", code: "400" },
+  ],
+  [
+    { detail: [{ loc: ["body", "top_k"], msg: "m" }] },
+    { message: "m (top_k)", type: undefined, code: undefined, param: "top_k" },
+  ],
   ["text", undefined],
   [undefined, undefined],
 ] as const;

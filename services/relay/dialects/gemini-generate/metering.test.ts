@@ -3,7 +3,7 @@ import { test } from "node:test";
 import fc from "fast-check";
 import { type Cleaner, emptyTally, type Envelope, estimateTokens, type EventVerdict, type Tally } from "../dialect.ts";
 import { readJsonBody } from "../json/request-body.ts";
-import { readError } from "./error.ts";
+import { readGoogleError } from "../google-error.ts";
 import { pathOf, upstreamHeaders } from "./request.ts";
 import { readStreamEvent } from "../sse.ts";
 import { upstreamDialects } from "../conversions.ts";
@@ -96,13 +96,13 @@ test("a whole answer is complete; a body without candidates is none", () => {
 test("errors are read as an object and as a list, with the reason that the status does not tell", () => {
   const error = { code: 400, message: "API key not valid.", status: "INVALID_ARGUMENT" };
   const details = [{ "@type": "type.googleapis.com/google.rpc.ErrorInfo", reason: "API_KEY_INVALID" }];
-  assert.deepEqual(readError({ error: { ...error, details } }), {
+  assert.deepEqual(readGoogleError({ error: { ...error, details } }), {
     message: "API key not valid.",
     type: "INVALID_ARGUMENT",
     code: "API_KEY_INVALID",
   });
-  assert.equal(readError([{ error }])?.code, "INVALID_ARGUMENT");
-  for (const body of [undefined, {}, { error: {} }, [], [{}], "x"]) assert.equal(readError(body), undefined);
+  assert.equal(readGoogleError([{ error }])?.code, "INVALID_ARGUMENT");
+  for (const body of [undefined, {}, { error: {} }, [], [{}], "x"]) assert.equal(readGoogleError(body), undefined);
 });
 
 test("the path names model and kind of answer, and a name cannot leave its place in it", () => {
@@ -117,7 +117,7 @@ test("anything an upstream sends never throws", () => {
   fc.assert(
     fc.property(fc.anything(), fc.jsonValue(), (body, chunk) => {
       readReply(body);
-      readError(body);
+      readGoogleError(body);
       watch([event(chunk), event({ candidates: chunk }), event({ candidates: [{ content: { parts: [chunk] } }] })]);
     }),
   );

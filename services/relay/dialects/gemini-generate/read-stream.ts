@@ -4,7 +4,7 @@ import { estimateTokens, member, stringOf, totalOf, type UpstreamError } from ".
 import type { FinishReason, ReplyPart } from "../reply.ts";
 import { blockReasonOf, endingOf, finishReasonOf } from "./finish-reasons.ts";
 import { citationsOf } from "./citations.ts";
-import { readError } from "./error.ts";
+import { readGoogleError } from "../google-error.ts";
 import { closeBlock, isAsciiText, readPart, type IdMaker, type Reading } from "./read-parts.ts";
 import { isPartial, readServiceTier, readUsage } from "./usage.ts";
 
@@ -189,7 +189,7 @@ export function createStreamReader(sink: AnswerSink, _context: ReadingContext): 
   };
   const read = (chunk: unknown): EventKind => {
     if (member(Array.isArray(chunk) ? chunk[0] : chunk, "error")) {
-      sink.error(readError(chunk) ?? brokenOff);
+      sink.error(readGoogleError(chunk) ?? brokenOff);
       return "error";
     }
     readChunk(chunk, state);

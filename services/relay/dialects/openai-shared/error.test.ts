@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { EventVerdict } from "../dialect.ts";
-import { passErrors, readError, writeError } from "./error.ts";
+import { isError, passErrors, readError, writeError } from "./error.ts";
 
 /** What a caller gets in place of an error within a stream when its message is taken out. */
 function passHidden(error: object): EventVerdict {
@@ -21,6 +21,18 @@ test("an error within a stream that is told in other words has all of those fiel
   assert.ok(verdict instanceof Buffer);
   const told: unknown = JSON.parse(verdict.toString().replace("data: ", ""));
   assert.deepEqual(told, { error: { message: "hidden", type: "t", param: "", code: "server_error" } });
+});
+
+test("Google's chat endpoint sends the errors of its streams in a list, which official clients cannot read", () => {
+  const json = [{ error: { code: 503, message: "Overloaded", status: "UNAVAILABLE" } }];
+  assert.ok(isError(json));
+  const read = readError(json);
+  assert.ok(read);
+  const verdict = passErrors((told) => told).onError({ data: undefined, json }, read);
+  assert.ok(verdict instanceof Buffer);
+  const told: unknown = JSON.parse(verdict.toString().replace("data: ", ""));
+  assert.deepEqual(told, { error: { message: "Overloaded", type: "UNAVAILABLE", param: "", code: "UNAVAILABLE" } });
+  for (const other of [[], [{ choices: [] }], [7]]) assert.ok(!isError(other));
 });
 
 test("the field that an upstream names is told", () => {
@@ -65,7 +77,32 @@ const rows = [
   [{ object: "list", message: "m" }, undefined],
   [{ error: { code: "c" } }, undefined],
   [{ error: null }, undefined],
-  [{ message: "no" }, undefined],
+  [{ message: "no" }, { message: "no", type: undefined, code: undefined }],
+  [
+    { statusCode: 400, error: "Bad Request", message: "n is too large" },
+    { message: "n is too large", type: undefined, code: undefined },
+  ],
+  [
+    { code: 20_012, message: "Model does not exist", data: null },
+    { message: "Model does not exist", type: undefined, code: "20012" },
+  ],
+  [{ detail: { error: "too long" } }, { message: "too long", type: undefined, code: undefined }],
+  [{ error: { code: "1214", msg: "no" } }, { message: "no", type: undefined, code: "1214" }],
+  [
+    { success: false, errors: [{ code: 5006, message: "no" }] },
+    { message: "no", type: undefined, code: "5006" },
+  ],
+  [
+    [{ error: { code: 400, message: "no", status: "INVALID_ARGUMENT" } }],
+    { message: "no", type: "INVALID_ARGUMENT", code: "INVALID_ARGUMENT" },
+  ],
+  [
+    [{ error: { code: 400, message: "no", status: "INVALID_ARGUMENT", details: [{ reason: "API_KEY_INVALID" }] } }],
+    { message: "no", type: "INVALID_ARGUMENT", code: "API_KEY_INVALID" },
+  ],
+  [[], undefined],
+  [{ errors: [] }, undefined],
+  [{ message: 7 }, undefined],
   ["text", undefined],
   [undefined, undefined],
 ] as const;

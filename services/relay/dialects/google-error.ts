@@ -1,4 +1,5 @@
-import { member, stringOf, type UpstreamError } from "../dialect.ts";
+import { member, stringOf, type UpstreamError } from "./dialect.ts";
+import { readPlainError } from "./plain-error.ts";
 
 /** `reason` of google.rpc.ErrorInfo among the details: tells what the status does not, such as API_KEY_INVALID. */
 function reasonOf(details: unknown): string | undefined {
@@ -6,11 +7,12 @@ function reasonOf(details: unknown): string | undefined {
   return details.map((detail) => stringOf(member(detail, "reason"))).find((reason) => reason !== undefined);
 }
 
-/** Reads `{error: {code, message, status, details}}`; a stream without alt=sse sends it within an array. */
-export function readError(body: unknown): UpstreamError | undefined {
-  const error: unknown = member(Array.isArray(body) ? body[0] : body, "error");
+/** Reads `{error: {code, message, status, details}}`; a stream without alt=sse, and the chat endpoint, send it in a list. */
+export function readGoogleError(body: unknown): UpstreamError | undefined {
+  const own: unknown = Array.isArray(body) ? body[0] : body;
+  const error = member(own, "error");
   const message = stringOf(member(error, "message"));
-  if (message === undefined) return undefined;
+  if (message === undefined) return readPlainError(own);
   const status = stringOf(member(error, "status"));
   return { message, type: status, code: reasonOf(member(error, "details")) ?? status };
 }

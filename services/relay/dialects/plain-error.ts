@@ -1,0 +1,59 @@
+import { member, stringOf, type UpstreamError } from "./dialect.ts";
+
+// Errors in other shapes than a format's own, as compatible servers, and gateways in front of any server, send them.
+
+// The objects that have a message themselves, and what they call it: SiliconFlow and Amazon say `message`, Zhipu `msg`.
+const messageNames = ["message", "msg", "error_message"] as const;
+
+/** What servers on FastAPI find wrong in a request: `detail: [{loc, msg}]`, or in words, which DeepInfra wraps. */
+function readDetail(detail: unknown): Pick<UpstreamError, "message" | "param"> | undefined {
+  const words = stringOf(detail) ?? stringOf(member(detail, "error")) ?? stringOf(member(detail, "message"));
+  if (words !== undefined) return { message: words };
+  const found = (Array.isArray(detail) ? (detail as unknown[]) : []).flatMap((entry) => {
+    const [message, path] = [stringOf(member(entry, "msg")), member(entry, "loc")];
+    const place = Array.isArray(path) ? path.filter((name) => name !== "body").join(".") : "";
+    return message === undefined ? [] : [{ message, place }];
+  });
+  const [first] = found;
+  if (!first) return undefined;
+  const message = found.map((one) => (one.place === "" ? one.message : `${one.message} (${one.place})`)).join("; ");
+  return { message, ...(first.place !== "" && { param: first.place }) };
+}
+
+/** The words of an object that is an error. */
+function wordsOf(error: unknown): Pick<UpstreamError, "message" | "param"> | undefined {
+  for (const name of messageNames) {
+    const message = stringOf(member(error, name));
+    if (message !== undefined) return { message };
+  }
+  return readDetail(member(member(error, "message") ?? error, "detail"));
+}
+
+/** The field that an error names, if any. */
+export function paramOf(error: unknown): { param?: string } {
+  const param = stringOf(member(error, "param"));
+  return param ? { param } : {};
+}
+
+/**
+ * Reads an error whose words stand in `error`, in a list of `errors` (Cloudflare), or in the body itself, beside which
+ * `error` may be no more than the name of the status (Spring, NestJS).
+ */
+export function readPlainError(body: unknown): UpstreamError | undefined {
+  const error = member(body, "error");
+  const list = member(body, "errors");
+  // What calls itself something else is no error.
+  const isOther = (member(body, "object") ?? "error") !== "error";
+  const objects = [error, Array.isArray(list) ? list[0] : undefined, isOther ? undefined : body];
+  const found = objects.find((object) => wordsOf(object) !== undefined);
+  const message = stringOf(error);
+  const words = wordsOf(found) ?? (message === undefined ? undefined : { message });
+  if (!words) return undefined;
+  const code = member(found, "code");
+  return {
+    ...words,
+    type: stringOf(member(found, "type")),
+    code: stringOf(code) ?? (typeof code === "number" ? String(code) : undefined),
+    ...paramOf(found),
+  };
+}
