@@ -103,11 +103,16 @@ test("a message_start that tells no input, or 0, is no input count of the provid
 });
 
 test("API spec, Streaming that stops partway: Messages. An upstream error ends the answer and never reaches the caller", () => {
-  const error = eventOf("error", { error: { type: "overloaded_error", message: "Overloaded" } });
-  const { verdicts, tally } = watch([messageStart(), textStart, textDelta, error]);
-  assert.deepEqual(verdicts, ["pass", "pass", "pass", "end"]);
-  assert.equal(tally.isFailed, true);
-  assert.equal(tally.isComplete, false);
+  const errors = [
+    eventOf("error", { error: { type: "overloaded_error", message: "Overloaded" } }),
+    'data: {"error":{"message":"Overloaded"}}\n\n',
+  ];
+  for (const error of errors) {
+    const { verdicts, tally } = watch([messageStart(), textStart, textDelta, error]);
+    assert.deepEqual(verdicts, ["pass", "pass", "pass", "end"]);
+    assert.equal(tally.isFailed, true);
+    assert.equal(tally.isComplete, false);
+  }
 });
 
 test("whole means: message_stop arrived and stop_reason has a value", () => {

@@ -258,7 +258,8 @@ function finish(reading: Reading): void {
 }
 
 function readEvent(reading: Reading, data: unknown): EventKind {
-  const type = member(data, "type");
+  // Gateways were seen to leave the type of an error out.
+  const type = member(data, "type") ?? (member(data, "error") ? "error" : undefined);
   if (reading.isOver && type !== "error") return undefined;
   switch (type) {
     case "content_block_delta":

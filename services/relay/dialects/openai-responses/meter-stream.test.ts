@@ -60,6 +60,17 @@ test("trap 8 (read usage from response.failed as well): a failed answer is none,
   assert.equal(end, "", "it is told once");
 });
 
+test("an answer that its provider cancelled is none, its counts stand", () => {
+  const cancelled = { ...response, status: "cancelled", usage };
+  for (const type of ["response.cancelled", "response.done"]) {
+    const { verdicts, tally, end } = watch([created, delta, eventOf(type, { response: cancelled })]);
+    assert.deepEqual(verdicts, ["pass", "pass", "pass"]);
+    assert.ok(tally.isFailed && !tally.isComplete);
+    assert.equal(tally.usage?.outputTokens, 7n);
+    assert.equal(dataOf(end)["type"], "response.failed");
+  }
+});
+
 for (const [what, event] of [
   ["flat", eventOf("error", { code: "server_error", message: "broken", param: null })],
   ["nested", eventOf("error", { error: { type: "server_error", code: "server_error", message: "broken" } })],

@@ -1,6 +1,7 @@
 import type { Opaque } from "../conversation.ts";
 import { estimateTokens, member, stringOf } from "../dialect.ts";
 import { readLogprobs } from "../openai-shared/logprobs.ts";
+import { callInput } from "../openai-shared/parts.ts";
 import type { Block } from "../reply.ts";
 import { readCitations } from "./citations.ts";
 import { readPicture } from "./picture.ts";
@@ -30,7 +31,7 @@ function readCall(item: unknown, isFreeText: boolean): Block {
   // Servers that know one id only have it in `id`.
   const id = stringOf(member(item, "call_id")) ?? stringOf(member(item, "id")) ?? "";
   const name = stringOf(member(item, "name")) ?? "";
-  const input = stringOf(member(item, isFreeText ? "input" : "arguments")) ?? "";
+  const input = callInput(member(item, isFreeText ? "input" : "arguments"));
   return { kind: "call", id, name, input, ...(isFreeText && { isFreeText }) };
 }
 
@@ -68,7 +69,7 @@ export function readItem(item: unknown): (Block | undefined)[] {
 const textFields = ["text", "refusal", "arguments", "input", "name", "code"];
 
 function textTokens(value: unknown): number {
-  return textFields.reduce((sum, name) => sum + estimateTokens(stringOf(member(value, name)) ?? ""), 0);
+  return textFields.reduce((sum, name) => sum + estimateTokens(callInput(member(value, name))), 0);
 }
 
 /** Tokens of all text of an item, also of those that have no blocks. */

@@ -7,6 +7,7 @@ import { countTool, createToolCount, type ToolCount } from "./tools.ts";
 import { readFinal } from "./usage.ts";
 
 const wholeEvents = new Set(["response.completed", "response.incomplete"]);
+const errorEvents = new Set(["error", "response.failed", "response.cancelled"]);
 // Sound and pictures come as base64: no text to count.
 const mediaEvents = new Set(["response.audio.delta"]);
 
@@ -106,7 +107,7 @@ export function createStreamReader(sink: AnswerSink, _context: ReadingContext): 
   };
   const read = (event: unknown): EventKind => {
     const type = typeOfEvent(event);
-    const isError = type === "error" || type === "response.failed";
+    const isError = errorEvents.has(type);
     if (type === "" || (reading.isOver && !isError)) return undefined;
     const response = member(event, "response");
     sink.served(stringOf(member(response, "model")));
