@@ -48,6 +48,14 @@ test("trap 9 (strip the extra chunk when the client did not ask): the usage chun
   assert.equal(tally.usage?.outputTokens, 7n);
 });
 
+test("trap 9 (strip the extra chunk when the client did not ask): one without a list of choices is dropped as well", () => {
+  for (const fields of [{ usage }, { choices: null, usage }]) {
+    const { verdicts, tally } = watch([...answer, chunkOf(fields), done], notAsking);
+    assert.deepEqual(verdicts, ["pass", "pass", "pass", "drop", "pass"]);
+    assert.equal(tally.usage?.outputTokens, 7n);
+  }
+});
+
 test("a usage chunk behind [DONE] is not counted, and dropped all the same", () => {
   const { verdicts, tally } = watch([...answer, done, usageChunk], notAsking);
   assert.deepEqual(verdicts, ["pass", "pass", "pass", "pass", "drop"]);
@@ -87,6 +95,19 @@ test("API spec, Streaming that stops partway: Chat completions. [DONE] without a
     assert.equal(tally.hasFinish, false, `finish_reason ${JSON.stringify(reason)}`);
     assert.equal(tally.isComplete, false);
   }
+});
+
+test("a stream has one end mark, its upstream's own or one of ours, and none behind an error", () => {
+  const endOf = (...events: string[]): string => {
+    const tap = createTap(asking, (error) => error);
+    const tally = emptyTally();
+    for (const event of events) tap.read(readStreamEvent(Buffer.from(event)), tally);
+    return tap.end(tally);
+  };
+  const half = deltaOf({ content: "half" });
+  assert.deepEqual([endOf(half), endOf(...answer)], [done, done]);
+  assert.deepEqual([endOf(half, done), endOf(...answer, done)], ["", ""]);
+  assert.equal(endOf(half, chunkOf({ error: { message: "no" } })), "");
 });
 
 for (const reason of ["stop", "length", "tool_calls", "content_filter", "function_call"]) {

@@ -81,10 +81,11 @@ function readChunk(reading: Reading, chunk: unknown): EventKind {
   return units ? kindOf(chunk) : undefined;
 }
 
-/** The chunk of the counts has an empty list of choices (trap 9). */
+/** The chunk of the counts has an empty list of choices (trap 9), or none at all. */
 function kindOf(chunk: unknown): EventKind {
   const choices = member(chunk, "choices");
-  return Array.isArray(choices) && choices.length === 0 && tellsCounts(member(chunk, "usage")) ? "counts" : undefined;
+  const hasChoices = Array.isArray(choices) && choices.length > 0;
+  return !hasChoices && tellsCounts(member(chunk, "usage")) ? "counts" : undefined;
 }
 
 /**
@@ -135,10 +136,14 @@ export function createChunkReader(
 
 /** The usage chunk, which the relay asked for itself, is kept from a caller who did not ask for it. */
 export function createChunkPassing({ wantsStreamUsage }: Envelope, clean: Cleaner): PassPolicy {
+  let isMarked = false;
   return {
+    note: ({ data }) => {
+      isMarked ||= data?.startsWith("[DONE]") ?? false;
+    },
     onCounts: wantsStreamUsage ? "pass" : "drop",
     ...passErrors(clean),
     // API spec, Streaming that stops partway: a cut chat stream ends with [DONE] and no finish_reason.
-    end: ({ isComplete, isFailed }) => (isComplete || isFailed ? "" : "data: [DONE]\n\n"),
+    end: ({ isFailed }) => (isMarked || isFailed ? "" : "data: [DONE]\n\n"),
   };
 }
