@@ -11,6 +11,7 @@ import {
   noMedia,
   responsesMedia,
 } from "./json/media-places.ts";
+import { bearer } from "./openai-shared/bearer.ts";
 import * as chatError from "./openai-shared/error.ts";
 import { answers as chatAnswers } from "./openai-chat/answers.ts";
 import * as chatRequest from "./openai-chat/request.ts";
@@ -53,7 +54,7 @@ const formatA = {
   takesForm: false,
   arrayFields: [],
   mediaPlaces: noMedia,
-  upstreamHeaders: chatRequest.upstreamHeaders,
+  upstreamHeaders: bearer,
   prepareBody: replaceModel,
   writeError: chatError.writeError,
   readError: chatError.readError,

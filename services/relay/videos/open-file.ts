@@ -1,6 +1,8 @@
 import type { Dispatcher } from "undici";
 import type { Upstream } from "#shared/catalog/upstreams.ts";
 import { videoDialectOf } from "#shared/catalog/video-dialects.ts";
+import { upstreamHeaders as geminiHeaders } from "../dialects/gemini-generate/request.ts";
+import { bearer } from "../dialects/openai-shared/bearer.ts";
 import { CallFailure } from "../failures.ts";
 import { checkUrl, FetchRefusedError, guardedAgent } from "#shared/net/guarded-agent.ts";
 import { maxRedirects, redirectOf } from "../conversion/fetch-guarded.ts";
@@ -28,11 +30,8 @@ const standardHeaders = ["accept", "*/*", "accept-encoding", "identity", "user-a
 
 function credentialOf(upstream: Upstream): string[] {
   const { credential, headers } = upstream;
-  const key =
-    videoDialectOf(upstream) === "gemini-videos"
-      ? ["x-goog-api-key", credential]
-      : ["authorization", `Bearer ${credential}`];
-  return [...key, ...headers];
+  const isGemini = videoDialectOf(upstream) === "gemini-videos";
+  return [...(isGemini ? geminiHeaders(credential) : bearer(credential)), ...headers];
 }
 
 const noClose = async (): Promise<void> => undefined;

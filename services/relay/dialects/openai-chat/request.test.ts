@@ -2,7 +2,8 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { RequestError, type Envelope } from "../dialect.ts";
 import { readJsonBody } from "../json/request-body.ts";
-import { prepareBody, readEnvelope, upstreamHeaders } from "./request.ts";
+import { dialects } from "../index.ts";
+import { prepareBody, readEnvelope } from "./request.ts";
 
 function envelopeOf(body: string): Envelope {
   const bytes = Buffer.from(body);
@@ -112,7 +113,8 @@ test("what a lenient upstream would read as more choices or as a stream is refus
 });
 
 test("the upstream gets the catalog's credential as a bearer", () => {
-  assert.deepEqual(upstreamHeaders("secret"), ["authorization", "Bearer secret"]);
+  const { upstreamHeaders } = dialects["openai-chat"];
+  assert.deepEqual(upstreamHeaders("secret", {}), ["authorization", "Bearer secret"]);
 });
 
 test("state of another provider's model that a caller sends back does not go out; what is not ours stays", () => {

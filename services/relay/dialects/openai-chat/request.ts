@@ -79,7 +79,3 @@ export function prepareBody({ body, model, answer, wantsStreamUsage }: Envelope,
   if (asked === undefined) return body.rewrite({ replace, add: { stream_options: streamOptions } });
   return body.rewrite({ replace: { ...replace, stream_options: streamOptions } });
 }
-
-export function upstreamHeaders(credential: string): string[] {
-  return ["authorization", `Bearer ${credential}`];
-}

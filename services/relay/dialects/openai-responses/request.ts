@@ -1,6 +1,7 @@
 import { member, positive, RequestError, tierOf, type Envelope } from "../dialect.ts";
 import { readMoreOutput } from "../more-output.ts";
 import { readSwitch } from "../read-settings.ts";
+import { bearer } from "../openai-shared/bearer.ts";
 import { isOurNote } from "../opaque.ts";
 import { landmarks, type RequestBody } from "../json/request-body.ts";
 
@@ -11,7 +12,7 @@ export function upstreamHeaders(
   credential: string,
   callerHeaders: Record<string, string | string[] | undefined>,
 ): string[] {
-  const headers = ["authorization", `Bearer ${credential}`];
+  const headers = bearer(credential);
   const hasAgents = String(callerHeaders["openai-beta"] ?? "").includes(agentsBeta);
   return hasAgents ? [...headers, "openai-beta", agentsBeta] : headers;
 }
