@@ -130,7 +130,7 @@ export const failures = {
     code: "server_error",
   },
   upstream_refused: {
-    when: "The upstream refused the request; its wording, code, type and param pass.",
+    when: "The upstream refused the request; its wording, code, type, param and details pass.",
     status: 400,
     message: "{detail}",
     type: "invalid_request_error",
@@ -279,7 +279,8 @@ export type Failure = {
   code?: string | undefined;
   upstreamType?: string | undefined;
   param?: string | undefined;
-  errorCode?: string | undefined;
+  /** `error.details` of Format B: an upstream's own, or a code of ours. */
+  details?: object | undefined;
   retryAfterSeconds?: number;
   /** What the owner of the key is told, where callers are not told all that the name says. */
   reason?: "key_address";
@@ -310,7 +311,7 @@ export function renderFailure(failure: Failure, format: "A" | "B"): RenderedFail
     code: failure.code ?? row.code,
     upstreamType: failure.upstreamType,
     param: failure.param,
-    errorCode: failure.errorCode,
+    details: failure.details,
     retryAfterSeconds: failure.retryAfterSeconds ?? row.retryAfterSeconds,
     shouldRetry: row.shouldRetry,
   };

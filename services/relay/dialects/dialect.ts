@@ -178,8 +178,8 @@ export type Refusal = {
   upstreamType?: string | undefined;
   /** `error.param` of Format A, where an upstream names a field. */
   param?: string | undefined;
-  /** `error.details.error_code` of Format B. */
-  errorCode?: string | undefined;
+  /** `error.details` of Format B. */
+  details?: object | undefined;
 };
 
 /** An upstream's error body, read. */
@@ -189,6 +189,8 @@ export type UpstreamError = {
   code: string | undefined;
   /** The field at fault, where Format A's errors name one. */
   param?: string | undefined;
+  /** What an error of Format B tells beside its words. */
+  details?: object | undefined;
 };
 
 /** A wire format as upstreams speak it: where its requests go, and how its answers are metered. */

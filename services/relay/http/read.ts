@@ -103,5 +103,6 @@ export function refusalOfBody(error: unknown): unknown {
   }
   if (!(error instanceof RequestError)) return error;
   const { message: detail, errorCode } = error;
-  return new CallFailure({ name: "field_invalid", detail, errorCode });
+  const details = errorCode === undefined ? undefined : { error_code: errorCode };
+  return new CallFailure({ name: "field_invalid", detail, details });
 }

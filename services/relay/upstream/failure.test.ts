@@ -49,6 +49,33 @@ test("429 insufficient_quota is a problem with the service's account at upstream
   assert.equal(upstreamFailure(429, body, chat, upstream).name, "upstream_account");
 });
 
+const ofAnthropic = (error_code: string, more: object = {}): object => ({
+  type: "error",
+  error: { type: "invalid_request_error", message: "words", details: { error_code, ...more } },
+});
+
+for (const [status, code] of [
+  [400, "organization_on_hold"],
+  [400, "cmek_key_disabled"],
+  [429, "contract_spend_limit_reached"],
+  [429, "enforced_spend_limit_reached"],
+] as const) {
+  test(`${status} ${code} of Anthropic is a problem with the service's account, not the caller's`, () => {
+    assert.equal(upstreamFailure(status, ofAnthropic(code), messages, upstream).name, "upstream_account");
+  });
+}
+
+test("the details by which clients of Format B know an error pass, without our insides", () => {
+  const limit = { max_side_length_pixels: 2_000, paths: ["messages.0.content.1"] };
+  const told = { ...limit, note: "ask llm-7.internal.example:8443" };
+  const refused = upstreamFailure(400, ofAnthropic("image_dimensions_too_large", told), messages, upstream);
+  const error_code = "image_dimensions_too_large";
+  assert.deepEqual([refused.name, refused.code], ["upstream_refused", error_code]);
+  assert.deepEqual(refused.details, { error_code, ...limit, note: "ask [hidden]" });
+  const long = upstreamFailure(400, ofAnthropic(error_code, { paths: ["x".repeat(5_000)] }), messages, upstream);
+  assert.deepEqual(long.details, { error_code });
+});
+
 test("Upstream returned non-JSON | 502: an error body that is none, at statuses that have no words of their own", () => {
   for (const body of [undefined, null, {}, "<html>", { error: {} }]) {
     for (const status of [400, 404, 500, 502]) {

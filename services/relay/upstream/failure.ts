@@ -5,6 +5,7 @@ import { failures, type Failure } from "../failures.ts";
 const maxReadLength = 20_000;
 const maxMessageLength = 2_000;
 const maxCodeLength = 100;
+const maxDetailsLength = 4_096;
 const hidden = "[hidden]";
 
 // Shorter values are words like "true" or "beta", not secrets.
@@ -43,10 +44,23 @@ function withoutInsides(text: string, upstream: Upstream, maxLength = maxMessage
     .slice(0, maxLength);
 }
 
-function shown({ message, type, code, param }: UpstreamError, upstream: Upstream): UpstreamError {
+/** Details as callers may see them; of those that are long only their code. */
+function shownDetails(details: object, code: string | undefined, upstream: Upstream): object {
+  const text = JSON.stringify(details);
+  if (text.length > maxDetailsLength) return { error_code: code };
+  const clean = (_: string, value: unknown) => (typeof value === "string" ? withoutInsides(value, upstream) : value);
+  return JSON.parse(text, clean) as object;
+}
+
+function shown({ message, type, code, param, details }: UpstreamError, upstream: Upstream): UpstreamError {
   const word = (text: string | undefined) => text && withoutInsides(text, upstream, maxCodeLength);
-  const told = { message: withoutInsides(message, upstream), type: word(type), code: word(code) };
-  return param === undefined ? told : { ...told, param: word(param) };
+  return {
+    message: withoutInsides(message, upstream),
+    type: word(type),
+    code: word(code),
+    ...(param !== undefined && { param: word(param) }),
+    ...(details && { details: shownDetails(details, word(code), upstream) }),
+  };
 }
 
 // By which providers tell that the trouble is our account with them, whatever the status.
@@ -56,9 +70,16 @@ const accountWords = new Set([
   "billing_error",
   "billing_hard_limit_reached",
   "billing_not_active",
+  // Codes of Anthropic's beside any type; those that tell of limits come with 429.
+  "claude_code_key_creator_not_member",
+  "cmek_key_disabled",
+  "cmek_key_network_blocked",
+  "contract_spend_limit_reached",
+  "enforced_spend_limit_reached",
   "insufficient_quota",
   "invalid_api_key",
   "invalid_organization",
+  "organization_on_hold",
   "permission_error",
   "API_KEY_INVALID",
   "UNAUTHENTICATED",
@@ -102,8 +123,10 @@ export function upstreamFailure(
   if (status === 503) return { name: "upstream_unavailable", cause };
   if (status === 504 || status === 408) return { name: "upstream_timeout", cause };
   if (!error) return { name: "upstream_invalid", cause };
-  const { message: detail, type: upstreamType, code, param } = shown(error, upstream);
-  if (status >= 400 && status < 500) return { name: "upstream_refused", detail, upstreamType, code, param, cause };
+  const { message: detail, type: upstreamType, code, param, details } = shown(error, upstream);
+  if (status >= 400 && status < 500) {
+    return { name: "upstream_refused", detail, upstreamType, code, param, details, cause };
+  }
   if (status >= 500) return { name: "upstream_error", detail, upstreamType, param, cause };
   return { name: "upstream_invalid", cause };
 }
