@@ -144,6 +144,14 @@ describe("the next upstream is asked", () => {
     });
   }
 
+  test("after 400 that tells of trouble with our account there", async () => {
+    const error = { type: "invalid_request_error", message: "Your credit balance is too low to access the API." };
+    await using first = await serve("first", refusing(400, {}, error));
+    await using second = await serve("second");
+    await using reach = createReach();
+    assert.equal(await servedBy(reach, [first.upstream, second.upstream]), "second");
+  });
+
   test("after a connection that was never made", async () => {
     await using second = await serve("second");
     await using reach = createReach();

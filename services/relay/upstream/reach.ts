@@ -53,7 +53,11 @@ type Failed = { failure: Failure; isAnswer: boolean; isFinal: boolean };
 const failoverStatuses = new Set([401, 402, 403, 429, 500, 502, 503, 529]);
 
 /** Whether an upstream that answers so did not serve, so that another may be asked. */
-export const isFailover = (status: number): boolean => failoverStatuses.has(status);
+export function isFailover(status: number, { name }: Failure): boolean {
+  // Anthropic says with 400 that it does not serve our account.
+  const isRefused = name === "upstream_account" && status >= 400 && status < 500;
+  return isRefused || failoverStatuses.has(status);
+}
 
 /** What a caller is told whose upstreams are all left alone. */
 export const failuresOfObstacles: Record<Obstacle, FailureName> = {
@@ -196,7 +200,7 @@ async function askUpstream(
   times.leftAt = performance.now();
   countFault(reach.metrics, upstream.name, faultOfStatus(status));
   learnFromError(reach, attempt, answer, failure.name);
-  return { failure, isAnswer: true, isFinal: !isFailover(status) };
+  return { failure, isAnswer: true, isFinal: !isFailover(status, failure) };
 }
 
 /** The wait for the upstream before, which did not serve, is none of ours. */

@@ -98,7 +98,7 @@ async function ask(route: Route, place: Place, asked: Asked, relay: Relay): Prom
   webSocket.terminate();
   countFault(relay.metrics, upstream.name, faultOfStatus(status));
   learnFromError(relay, attempt, { status, headers: response.headers }, failure.name);
-  return { failure, isFinal: !isFailover(status) };
+  return { failure, isFinal: !isFailover(status, failure) };
 }
 
 /**
