@@ -35,25 +35,53 @@ export function paramOf(error: unknown): { param?: string } {
   return param ? { param } : {};
 }
 
-/**
- * Reads an error whose words stand in `error`, in a list of `errors` (Cloudflare), or in the body itself, beside which
- * `error` may be no more than the name of the status (Spring, NestJS).
- */
-export function readPlainError(body: unknown): UpstreamError | undefined {
+/** The object that tells an error, and its words. */
+type Found = { object: unknown; words: Pick<UpstreamError, "message" | "param"> };
+
+/** Finds the words of an error; beside those of the body `error` may be the name of a status (Spring, NestJS). */
+function findWords(body: unknown): Found | undefined {
   const error = member(body, "error");
   const list = member(body, "errors");
   // What calls itself something else is no error.
   const isOther = (member(body, "object") ?? "error") !== "error";
-  const objects = [error, Array.isArray(list) ? list[0] : undefined, isOther ? undefined : body];
-  const found = objects.find((object) => wordsOf(object) !== undefined);
+  for (const object of [error, Array.isArray(list) ? list[0] : undefined, isOther ? undefined : body]) {
+    const words = wordsOf(object);
+    if (words) return { object, words };
+  }
   const message = stringOf(error);
-  const words = wordsOf(found) ?? (message === undefined ? undefined : { message });
-  if (!words) return undefined;
-  const code = member(found, "code");
+  return message === undefined ? undefined : { object: undefined, words: { message } };
+}
+
+// More than the reason of any error.
+const maxReasonCharacters = 20_000;
+
+/**
+ * What the provider behind a gateway said, where the gateway's own words are no more than that there was an error
+ * (OpenRouter's `metadata.raw`: https://openrouter.ai/docs/api-reference/errors). Agents compact by such words.
+ */
+function reasonOf(error: unknown): string | undefined {
+  const raw = member(member(error, "metadata"), "raw");
+  if (typeof raw !== "string") return findWords(raw)?.words.message;
+  if (raw.length > maxReasonCharacters) return undefined;
+  try {
+    return findWords(JSON.parse(raw))?.words.message;
+  } catch {
+    return raw;
+  }
+}
+
+/** Reads an error whose words stand in `error`, in a list of `errors` (Cloudflare), or in the body itself. */
+export function readPlainError(body: unknown): UpstreamError | undefined {
+  const found = findWords(body);
+  if (!found) return undefined;
+  const { object, words } = found;
+  const code = member(object, "code");
+  const reason = reasonOf(object);
   return {
     ...words,
-    type: stringOf(member(found, "type")),
+    ...(reason && { message: `${words.message}: ${reason}` }),
+    type: stringOf(member(object, "type")),
     code: stringOf(code) ?? (typeof code === "number" ? String(code) : undefined),
-    ...paramOf(found),
+    ...paramOf(object),
   };
 }

@@ -100,6 +100,17 @@ const rows = [
     [{ error: { code: 400, message: "no", status: "INVALID_ARGUMENT", details: [{ reason: "API_KEY_INVALID" }] } }],
     { message: "no", type: "INVALID_ARGUMENT", code: "API_KEY_INVALID" },
   ],
+  ...["the model reads one image", '{"error":{"message":"the model reads one image"}}'].map(
+    (raw) =>
+      [
+        { error: { message: "Provider returned error", code: 400, metadata: { raw, provider_name: "P" } } },
+        { message: "Provider returned error: the model reads one image", type: undefined, code: "400" },
+      ] as const,
+  ),
+  [
+    { error: { message: "Provider returned error", code: 400, metadata: { raw: '{"no":"words"}' } } },
+    { message: "Provider returned error", type: undefined, code: "400" },
+  ],
   [[], undefined],
   [{ errors: [] }, undefined],
   [{ message: 7 }, undefined],
