@@ -62,7 +62,7 @@ const calls: Panel[] = [
   },
   {
     title: "Answers that wait for room",
-    description: "Their upstreams are not read meanwhile. Callers who have read one for a minute are broken off then.",
+    description: "Their upstreams are not read meanwhile. Callers who have read one for 30 s are broken off then.",
     unit: "short",
     queries: [{ expr: sumOf("relay_replies_waiting", "instance"), legend: "{{instance}}" }],
   },

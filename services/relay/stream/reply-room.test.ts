@@ -23,9 +23,9 @@ test("one account gets four fifths of the room, whoever comes next gets some, an
   const beyond = room.open("acct_1");
   assert.ok(beyond.claim(64, nothing));
   assert.equal(fill(room.open("acct_1")), 0);
-  assert.equal(fill(room.open("acct_2")), 12);
+  assert.equal(fill(room.open("acct_2")), 64);
   assert.ok(beyond.claim(100, nothing), "the one that may go on gets to its end");
-  assert.equal(room.bytes(), 432);
+  assert.equal(room.bytes(), 484);
 });
 
 test("who waits goes on when there is room again, in turn, and not before", () => {
@@ -43,9 +43,9 @@ test("who waits goes on when there is room again, in turn, and not before", () =
   });
   assert.deepEqual([wentOn, room.waiting()], [[], 3]);
   first.release();
-  assert.deepEqual(wentOn, [], "what went beyond the room has to end first");
+  assert.deepEqual(wentOn, ["a"], "within the room");
   beyond.release();
-  assert.deepEqual(wentOn, ["a", "b"], "one within the room, one beyond it");
+  assert.deepEqual(wentOn, ["a", "b"], "beyond it");
   second.release();
   assert.deepEqual([wentOn, room.waiting()], [["a", "b", "c"], 0]);
   for (const place of waiting) place.release();
@@ -67,6 +67,20 @@ test("answers that have come half never wait for each other for ever", () => {
   assert.deepEqual([ends.length, room.bytes(), room.waiting()], [20, 0, 0]);
 });
 
+test("however many of one account wait, the next one of another goes on before them", () => {
+  const { room } = filledRoom();
+  const beyond = room.open("acct_1");
+  assert.ok(beyond.claim(100, nothing));
+  const wentOn: string[] = [];
+  for (let count = 0; count < 10; count += 1) room.open("acct_1").claim(100, () => wentOn.push("mine"));
+  assert.equal(
+    room.open("acct_2").claim(100, () => wentOn.push("other")),
+    false,
+  );
+  beyond.release();
+  assert.deepEqual(wentOn, ["other"]);
+});
+
 test("an answer that goes away while it waits is asked for no more", () => {
   const { room, first, second } = filledRoom();
   room.open("acct_2").claim(100, nothing);
@@ -81,7 +95,7 @@ test("an answer that goes away while it waits is asked for no more", () => {
   assert.equal(room.waiting(), 0);
 });
 
-test("who has been reading for a minute is broken off while others wait, first of the account that holds the most", () => {
+test("who has been reading for half a minute is broken off while others wait, first of the account that holds the most", () => {
   const { room, first, second } = filledRoom();
   const small = room.open("acct_2");
   assert.ok(small.claim(10, nothing));
@@ -92,8 +106,8 @@ test("who has been reading for a minute is broken off while others wait, first o
   assert.deepEqual(broken, [], "nobody waits");
   assert.ok(room.open("acct_3").claim(100, nothing));
   room.open("acct_3").claim(100, nothing);
-  room.makeRoom(59_999);
-  assert.deepEqual(broken, [], "everybody has a minute");
-  room.makeRoom(60_000);
+  room.makeRoom(29_999);
+  assert.deepEqual(broken, [], "everybody has that long");
+  room.makeRoom(30_000);
   assert.deepEqual(broken, ["first"]);
 });

@@ -22,11 +22,13 @@ export type ReplyRoom = {
 const largestAtOnce = 4;
 // As for bodies: one account alone can take four fifths, and whoever comes next always finds some.
 const timesFree = 4;
-const readingMs = 60_000;
+const readingMs = 30_000;
 
 type Held = {
   accountId: string;
   bytes: number;
+  /** How many of these are within the room. */
+  roomBytes: number;
   wantedBytes: number;
   onRoom: () => void;
   hangUp: () => void;
@@ -41,6 +43,7 @@ class Room {
   readonly waiting = new Set<Held>();
   private readonly reading = new Set<Held>();
   private readonly byAccount = new Map<string, number>();
+  private roomBytes = 0;
   /**
    * The one answer that may go on where there is no room for it. Without one, answers that have come half would wait
    * for each other for ever.
@@ -53,13 +56,11 @@ class Room {
   }
 
   claim(held: Held): boolean {
-    const more = held.wantedBytes - held.bytes;
-    const free = this.maxBytes - this.total - more;
-    if (this.bytesOf(held.accountId) + more > timesFree * free) {
-      if (this.beyond && this.beyond !== held) return false;
+    if (this.beyond !== held && !this.hasRoom(held)) {
+      if (this.beyond) return false;
       this.beyond = held;
     }
-    this.change(held, more);
+    this.grant(held);
     return true;
   }
 
@@ -67,19 +68,21 @@ class Room {
     this.waiting.delete(held);
     this.reading.delete(held);
     if (this.beyond === held) this.beyond = undefined;
-    this.change(held, -held.bytes);
-    for (const next of this.waiting) {
-      if (!this.claim(next)) continue;
-      this.waiting.delete(next);
-      next.onRoom();
-    }
+    this.count(held.accountId, -held.roomBytes);
+    this.total -= held.bytes;
+    held.bytes = held.roomBytes = 0;
+    for (const next of this.waiting) if (this.hasRoom(next)) this.goOn(next);
+    const first = this.poorest();
+    if (this.beyond || !first) return;
+    this.beyond = first;
+    this.goOn(first);
   }
 
   awaitReader(held: Held): void {
     if (held.bytes > 0) this.reading.add(held);
   }
 
-  /** Of those who have had their minute, the first of the account that holds the most. */
+  /** Of those who have had their time, the first of the account that holds the most. */
   slowest(nowMs: number): Held | undefined {
     let found: Held | undefined;
     for (const held of this.reading) {
@@ -93,12 +96,40 @@ class Room {
     return this.byAccount.get(accountId) ?? 0;
   }
 
-  private change(held: Held, bytes: number): void {
-    const ofAccount = this.bytesOf(held.accountId) + bytes;
-    if (ofAccount === 0) this.byAccount.delete(held.accountId);
-    else this.byAccount.set(held.accountId, ofAccount);
-    this.total += bytes;
-    held.bytes += bytes;
+  private hasRoom({ accountId, bytes, wantedBytes }: Held): boolean {
+    const more = wantedBytes - bytes;
+    return this.bytesOf(accountId) + more <= timesFree * (this.maxBytes - this.roomBytes - more);
+  }
+
+  /** Of those who wait, the first of the account that holds the least: many of one account keep nobody else waiting. */
+  private poorest(): Held | undefined {
+    let found: Held | undefined;
+    for (const held of this.waiting)
+      if (!found || this.bytesOf(held.accountId) < this.bytesOf(found.accountId)) found = held;
+    return found;
+  }
+
+  private goOn(held: Held): void {
+    this.waiting.delete(held);
+    this.grant(held);
+    held.onRoom();
+  }
+
+  /** What goes beyond the room takes none of it from others. */
+  private grant(held: Held): void {
+    const more = held.wantedBytes - held.bytes;
+    this.total += more;
+    held.bytes += more;
+    if (this.beyond === held) return;
+    held.roomBytes += more;
+    this.count(held.accountId, more);
+  }
+
+  private count(accountId: string, more: number): void {
+    const bytes = this.bytesOf(accountId) + more;
+    if (bytes === 0) this.byAccount.delete(accountId);
+    else this.byAccount.set(accountId, bytes);
+    this.roomBytes += more;
   }
 }
 
@@ -106,7 +137,15 @@ class Room {
 export function createReplyRoom(maxReplyBytes: number): ReplyRoom {
   const room = new Room(largestAtOnce * maxReplyBytes);
   const open = (accountId: string): ReplyPlace => {
-    const held: Held = { accountId, bytes: 0, wantedBytes: 0, onRoom: nothing, hangUp: nothing, sinceMs: 0 };
+    const held: Held = {
+      accountId,
+      bytes: 0,
+      roomBytes: 0,
+      wantedBytes: 0,
+      onRoom: nothing,
+      hangUp: nothing,
+      sinceMs: 0,
+    };
     return {
       get heldBytes() {
         return held.bytes;
