@@ -202,9 +202,21 @@ test("what a request names and does not bring is held for as much as the model r
       "anthropic-messages",
     ],
   ];
+  const mcp = { type: "mcp", server_label: "a", server_url: "https://a.example" };
+  const later = { type: "additional_tools", role: "developer", tools: [mcp] };
+  unseen.push(
+    [{ input: "go on", tools: [mcp] }, "openai-responses"],
+    [{ input: [later] }, "openai-responses"],
+    [{ messages: [], tools: [{ type: "function" }, mcp] }, "openai-chat"],
+    [{ max_tokens: 1, messages: [], tools: [{ type: "web_fetch_20250910", name: "f" }] }, "anthropic-messages"],
+    [{ max_tokens: 1, messages: [], mcp_servers: [{ type: "url", url: "https://a.example" }] }, "anthropic-messages"],
+  );
   for (const [fields, dialect] of unseen) {
     assert.equal(estimateInputTokens(envelopeOf(fields, dialect), model), 500_000, JSON.stringify(fields));
   }
+  const named = { type: "function", name: "mcp__a__b", description: "mcp", parameters: { enum: ["mcp", "web_fetch"] } };
+  assert.ok(estimateInputTokens(envelopeOf({ input: "x", tools: [named] }, "openai-responses"), model) < 700);
+  assert.ok(estimateInputTokens(envelopeOf({ input: "x", mcp_servers: [] }, "openai-responses"), model) < 100);
   const escaped = readJsonBody(Buffer.from('{"messages":[{"content":[{"file":{"\\u0066ile_id":"f"}}]}]}'));
   assert.equal(estimateInputTokens({ ...envelopeOf(), body: escaped }, model), 500_000, "a key in escapes");
   const said = envelopeOf({ messages: [{ content: 'Is "file_id" or "type":"url" right?' }] });

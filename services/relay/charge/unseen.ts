@@ -1,5 +1,6 @@
 import { namesOfUnseen, type RequestBody } from "../dialects/json/request-body.ts";
 import { fileAddress } from "../dialects/json/scan.ts";
+import { tellInputToolTypes, tellMessageToolTypes, tellToolTypes } from "../dialects/json/tool-types.ts";
 
 // What a request may name instead of sending it: answers and prompts that the provider keeps, files, addresses. How
 // much it is only the provider's counts will say, so that such a request is held for as much as the model reads.
@@ -11,6 +12,14 @@ const typeKey = Buffer.from('"type"');
 // A key may be written in escapes, which no writer of JSON does to letters.
 const escape = Buffer.from("\\u00");
 const escapedLetter = /\\u00[4-7]/;
+
+// Its two brackets.
+const emptyList = 2;
+const toolPlaces = [
+  ["tools", tellToolTypes],
+  ["input", tellInputToolTypes],
+  ["messages", tellMessageToolTypes],
+] as const;
 
 const space = 32;
 const colon = 58;
@@ -49,6 +58,20 @@ function namesContent(body: RequestBody, value: Buffer): boolean {
   );
 }
 
+const unseenTool = /^(?:mcp|web_fetch)(?:_|$)/;
+
+/** Whether a provider may run tools whose answers others write, the caller's own servers and pages among them. */
+function hasUnseenTools(body: RequestBody): boolean {
+  if ((body.slice("mcp_servers")?.length ?? 0) > emptyList) return true;
+  if (!namesOfUnseen.tools.some((tool) => body.mayHold(tool)) && !body.hasEscapedLetters()) return false;
+  let found = false;
+  for (const [field, tellTypes] of toolPlaces) {
+    const value = body.slice(field);
+    if (value) tellTypes(value, (type) => (found ||= unseenTool.test(type)));
+  }
+  return found;
+}
+
 const known = new WeakMap<RequestBody, boolean>();
 
 /** Whether a request names content that it does not bring along, other than pictures by their addresses. */
@@ -62,6 +85,7 @@ export function isPartlyUnseen(body: RequestBody): boolean {
   });
   const found =
     isNaming ||
+    hasUnseenTools(body) ||
     conversations.some((name) => {
       const value = body.slice(name);
       return value !== undefined && namesContent(body, value);

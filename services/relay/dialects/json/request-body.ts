@@ -103,6 +103,7 @@ export const namesOfUnseen = {
     (key) => Buffer.from(`"${key}"`),
   ),
   types: ["item_reference", "url", "video"].map((type) => Buffer.from(`"${type}"`)),
+  tools: ["mcp", "web_fetch"].map((type) => Buffer.from(`"${type}`)),
 };
 /** By what a caller asks for a part of the input to be kept in a cache, and for an hour instead of five minutes. */
 export const cacheLandmarks = { mark: Buffer.from('"cache_control"'), hour: Buffer.from('"1h"') };
@@ -111,6 +112,7 @@ const landmarkIndex = indexLandmarks([
   ...Object.values(cacheLandmarks),
   ...namesOfUnseen.keys,
   ...namesOfUnseen.types,
+  ...namesOfUnseen.tools,
   ...stateLandmarks,
 ]);
 const escapeStart = Buffer.from("\\u00");
