@@ -95,12 +95,23 @@ async function carry(from: Socket, to: Socket, state: State): Promise<void> {
     for await (const chunk of from as AsyncIterable<Buffer>) {
       await state.passage.promise;
       if (state.delayMs > 0) await pause(state.delayMs);
-      if (!to.write(chunk)) await Promise.race([once(to, "drain"), once(to, "close")]);
+      if (!to.write(chunk)) await drained(to);
     }
     await state.passage.promise;
     to.end();
   } catch {
     await state.passage.promise;
     to.resetAndDestroy();
+  }
+}
+
+/** Rejects when the socket has failed. */
+async function drained(socket: Socket): Promise<void> {
+  const waiting = new AbortController();
+  const { signal } = waiting;
+  try {
+    await Promise.race([once(socket, "drain", { signal }), once(socket, "close", { signal })]);
+  } finally {
+    waiting.abort();
   }
 }
