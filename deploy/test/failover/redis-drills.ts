@@ -13,10 +13,23 @@ import type { Drill, Staged } from "./drill.ts";
 type Server = RedisCluster["master"];
 const direct = ["REDIS_URL"];
 const caughtUpMs = 30_000;
+const takenOverMs = 30_000;
 
 /** Waits until a replica has all that its master has. */
 export async function untilFollowed(master: Server): Promise<void> {
   await until("the replica follows", async () => (await master.admin.wait(1, 1_000)) === 1, caughtUpMs);
+}
+
+/** Waits until a replica is master. With several shards, calls of the others are served before it is. */
+async function untilTakenOver({ url }: Server): Promise<void> {
+  // Its own connection may have ended with the process before.
+  const redis = new Redis(url, { maxRetriesPerRequest: 0 });
+  redis.on("error", () => undefined);
+  try {
+    await until("the replica takes over", async () => (await redis.role())[0] === "master", takenOverMs);
+  } finally {
+    redis.disconnect();
+  }
 }
 
 /** Holds a replica behind while calls go on, and kills its master, so that the last writes are lost. */
@@ -32,11 +45,13 @@ export async function killAhead(master: Server, replica: Server, round: Round): 
 async function killTwice({ master, replica }: { master: Server; replica: Server }, round: Round): Promise<void> {
   await round.more(40);
   await master.kill();
+  await untilTakenOver(replica);
   await round.untilServed();
   await master.restart();
   await untilFollowed(replica);
   await round.more(40);
   await killAhead(replica, master, round);
+  await untilTakenOver(master);
   await round.untilServed();
   await replica.restart();
   await round.more(40);
