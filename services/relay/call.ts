@@ -316,41 +316,31 @@ async function admitCall(
   { envelope, model: offered, requested, routes, preparation }: ParsedRequest,
   caller: Caller,
   received: CallContext,
-  { settling: { quota }, leases, catalog, live, orphans }: Relay,
+  relay: Relay,
 ): Promise<Admission> {
   const { rid, request, response, startedAtMs, times, trace, dialect, signal } = received;
   const model = heldRow(envelope, offered, requested);
   times.reservingAt = performance.now();
   const traceparent = trace?.traceparent ?? "";
-  const generation = quota.generation();
-  const { accountId, keyId, heldNanos, holdSecret } = await admit({ quota, leases }, caller, {
-    rid,
-    envelope,
-    model,
-    traceparent,
-  });
+  const hold = await admit(relay, caller, { rid, envelope, model, traceparent });
   times.reservedAt = performance.now();
   const call = beginLiveCall({
-    generation,
+    ...hold,
     rid,
     endpoint: dialect.path,
-    accountId,
-    keyId,
     offered,
     model,
-    models: catalog.current().models,
+    models: relay.catalog.current().models,
     isStream: envelope.answer === "events",
     requested,
-    heldNanos,
-    holdSecret,
     startedAtMs,
     times,
     trace,
   });
-  live.add(call);
+  relay.live.add(call);
   faultPoint("relay: reserve granted, upstream not asked");
   call.cut = cutBy(signal);
-  if (!signal.isAborted) received.onLeft = leaveBy(call, preparation, orphans);
+  if (!signal.isAborted) received.onLeft = leaveBy(call, preparation, relay.orphans);
   const callerHeaders = request.headers;
   return { call, envelope, routes, preparation, callerHeaders, signal, dialect, response, turn: received.turn };
 }

@@ -228,25 +228,16 @@ async function admit({ plan, relay, truth, onRefused }: CallContext): Promise<Li
     const body = { ...unseen, textTokens: () => inputTokens };
     const envelope = { body, outputCap: plan.outputCap, choices: 1, units: {} } as unknown as Envelope;
     const caller = { keyHash: payer.keyHash, address: "192.0.2.1", from: "", accountId: "", isAuthorized: false };
-    const generation = settling.quota.generation();
-    const { accountId, keyId, heldNanos, holdSecret } = await admitCall(relay, caller, {
-      rid: truth.rid,
-      envelope,
-      model,
-    });
-    truth.heldNanos = heldNanos;
+    const hold = await admitCall(relay, caller, { rid: truth.rid, envelope, model });
+    truth.heldNanos = hold.heldNanos;
     return beginLiveCall({
+      ...hold,
       rid: truth.rid,
-      generation,
       endpoint: "/v1/chat/completions",
-      accountId,
-      keyId,
       offered: model,
       model,
       isStream: true,
       requested: { inputTokens, units: {}, priceFields: {} },
-      heldNanos,
-      holdSecret,
       startedAtMs: Date.now(),
     });
   } catch (error) {

@@ -6,7 +6,7 @@ import type { Envelope } from "../dialects/dialect.ts";
 import { CallFailure, type Failure } from "../failures.ts";
 import { addressBlock } from "./address-block.ts";
 import { estimateNanos } from "./meter.ts";
-import type { Leases } from "./leases.ts";
+import type { Hold, Leases } from "./leases.ts";
 import type { QuotaSession } from "./quota-session.ts";
 import { clockProblem } from "./clock-skew.ts";
 
@@ -70,7 +70,7 @@ function failureOf({ verdict, retryAfterSeconds, isAddressRefused }: Result, mod
   }
 }
 
-function noteOwner(caller: Caller, { accountId, keyId }: Result): void {
+function noteOwner(caller: Caller, { accountId, keyId }: KeyOwner): void {
   if (keyId !== "") caller.owner = { accountId, keyId };
 }
 
@@ -80,15 +80,20 @@ function requireReachable(quota: QuotaSession): void {
     throw new CallFailure({ name: "service_unavailable", cause: "auth-quota is not reachable" });
 }
 
+/** Where keys are checked and calls are admitted: within leases, else at auth-quota. */
+export type Admitting = { settling: { quota: QuotaSession }; leases?: Leases | undefined };
+
 /**
  * Checks a key without holding money; gives the models that it may use (none named: all). One that has used up its
  * limit is refused like a wrong one, unless it may be so.
  */
-export async function authorize(quota: QuotaSession, caller: Caller, mayBeUsedUp = false): Promise<Result> {
-  requireReachable(quota);
-  const { keyHash } = caller;
-  const value = { keyHash, ip: countedIp(caller), mayBeUsedUp, address: checkedAddress(caller) };
-  const result = await quota.ask({ operation: { case: "authorize", value } });
+export async function authorize(
+  { settling: { quota }, leases }: Admitting,
+  caller: Caller,
+  mayBeUsedUp = false,
+): Promise<Result> {
+  const asking = { keyHash: caller.keyHash, ip: countedIp(caller) };
+  const result = leases?.authorize(asking) ?? (await askAboutKey(quota, caller, mayBeUsedUp));
   noteOwner(caller, result);
   const failure = failureOf(result, "");
   if (failure) throw new CallFailure(failure);
@@ -97,8 +102,12 @@ export async function authorize(quota: QuotaSession, caller: Caller, mayBeUsedUp
   return result;
 }
 
-/** Where calls are admitted; without leases: always at auth-quota. */
-export type Admitting = { quota: QuotaSession; leases?: Leases | undefined };
+function askAboutKey(quota: QuotaSession, caller: Caller, mayBeUsedUp: boolean): Promise<Result> {
+  requireReachable(quota);
+  const { keyHash } = caller;
+  const value = { keyHash, ip: countedIp(caller), mayBeUsedUp, address: checkedAddress(caller) };
+  return quota.ask({ operation: { case: "authorize", value } });
+}
 
 /**
  * Admits a call: checks the key and its rates and holds the estimated price, within a lease, else in one round trip. A
@@ -106,10 +115,10 @@ export type Admitting = { quota: QuotaSession; leases?: Leases | undefined };
  * will never use it.
  */
 export async function admit(
-  { quota, leases }: Admitting,
+  { settling: { quota }, leases }: Admitting,
   caller: Caller,
   { rid, envelope, model, traceparent = "" }: { rid: string; envelope: Envelope; model: Model; traceparent?: string },
-): Promise<Result> {
+): Promise<Hold> {
   const estimate = estimateNanos(envelope, model);
   // More than an account can hold is more than it has, and no amount that auth-quota reads.
   const estimated = estimate < maxAccountNanos ? estimate : maxAccountNanos;
@@ -118,12 +127,13 @@ export async function admit(
   const leased = { ...wanted, keyHash: caller.keyHash, ip: countedIp(caller) };
   const held = leases.admit(leased);
   if (held) {
+    noteOwner(caller, held);
     caller.accountId = held.accountId;
     return held;
   }
-  const result = await admitAtPrice(quota, caller, wanted);
+  const hold = await admitAtPrice(quota, caller, wanted);
   leases.noteAdmitted(leased);
-  return result;
+  return hold;
 }
 
 /** The same for a price that is known. */
@@ -131,8 +141,9 @@ export async function admitAtPrice(
   quota: QuotaSession,
   caller: Caller,
   wanted: { rid: string; model: string; estimateNanos: bigint; traceparent: string },
-): Promise<Result> {
+): Promise<Hold> {
   requireReachable(quota);
+  const generation = quota.generation();
   const { rid, model } = wanted;
   const from = { keyHash: caller.keyHash, ip: countedIp(caller), address: checkedAddress(caller) };
   const result = await quota.ask({ operation: { case: "reserve", value: { ...from, ...wanted } } });
@@ -142,6 +153,7 @@ export async function admitAtPrice(
   const failure = failureOf(result, model);
   if (failure?.name === "service_unavailable") failure.cause = clockProblem(quota.clockAheadMs()) ?? failure.cause;
   if (failure) throw new CallFailure(failure);
-  caller.accountId = result.accountId;
-  return result;
+  const { accountId, keyId, heldNanos, holdSecret } = result;
+  caller.accountId = accountId;
+  return { accountId, keyId, heldNanos, holdSecret, generation };
 }

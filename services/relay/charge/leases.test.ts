@@ -22,6 +22,7 @@ function setUp(terms: Terms = {}, drawn: { verdict: Verdict; retryAfterSeconds?:
   const usual = { heldNanos: 10_000n, calls: 100, lastsMs: 10_000, models: [], ipPerMinute: 600 };
   let held: (() => void) | undefined;
   const quota = scriptedQuota((operation) => {
+    if (operation.case === "authorize") return drawn;
     if (operation.case === "draw" && held) return new Promise((resolve) => void (held = () => resolve(drawn)));
     if (operation.case === "draw") return drawn;
     if (operation.case !== "lease") return {};
@@ -266,6 +267,49 @@ describe("leases", () => {
     assert.equal(told.admit({ ip }), undefined);
     told.pass(2_101);
     assert.ok(told.admit({ ip }));
+  });
+
+  it("check their key at once, and tell of its address", async () => {
+    using world = setUp({ models: ["m", "n"], calls: 2 });
+    const asking = { keyHash, ip: "192.0.2.1" };
+    assert.equal(world.leases.authorize(asking), undefined);
+    await world.warmUp();
+    const found = world.leases.authorize(asking);
+    assert.deepEqual([found?.verdict, found?.accountId, found?.keyId], [Verdict.OK, payer.accountId, payer.keyId]);
+    assert.deepEqual(found?.models, ["m", "n"]);
+    assert.deepEqual(
+      world.quota.of("authorize").map(({ ip }) => ip),
+      ["192.0.2.1"],
+    );
+    assert.ok(world.leases.authorize({ keyHash, ip: "" }));
+    assert.equal(world.quota.of("authorize").length, 1, "nothing is counted");
+    assert.ok(world.admit() && world.admit());
+    assert.equal(world.leases.authorize(asking), undefined, "nothing is left: the limit may be used up");
+  });
+
+  it("check no key that may have changed, and none from an address beyond its rate", async () => {
+    using world = setUp({ ipPerMinute: 2 }, { verdict: Verdict.IP_RATE, retryAfterSeconds: 2 });
+    const authorize = (ip: string) => world.leases.authorize({ keyHash, ip });
+    await world.warmUp();
+    assert.ok(authorize("192.0.2.1"));
+    assert.ok(authorize("192.0.2.2") && authorize("192.0.2.2"));
+    assert.equal(authorize("192.0.2.2"), undefined);
+    await settled();
+    assert.equal(authorize("192.0.2.1"), undefined, "auth-quota has no room for it");
+    world.setRoom(false);
+    assert.equal(authorize(""), undefined, "it could not tell");
+    world.setRoom(true);
+    assert.ok(authorize(""));
+    world.recall([leaseRidOf(world)]);
+    assert.equal(authorize(""), undefined);
+    using late = setUp();
+    await late.warmUp();
+    late.pass(9_751);
+    assert.equal(late.leases.authorize({ keyHash, ip: "" }), undefined);
+    using lost = setUp();
+    await lost.warmUp();
+    lost.quota.setGeneration("2");
+    assert.equal(lost.leases.authorize({ keyHash, ip: "" }), undefined);
   });
 
   it("that were refused are not asked for again at once", async () => {

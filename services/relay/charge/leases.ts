@@ -5,7 +5,10 @@ import { resultOf } from "./session-wire.ts";
 import type { QuotaSession } from "./quota-session.ts";
 
 /** A call that asks to be admitted. */
-export type WantedCall = { keyHash: Uint8Array; ip: string; rid: string; model: string; estimateNanos: bigint };
+export type WantedCall = AskingCaller & { rid: string; model: string; estimateNanos: bigint };
+
+/** Whose key is to be checked; an address of "" is counted already. */
+export type AskingCaller = { keyHash: Uint8Array; ip: string };
 
 /**
  * What this process may give to calls without asking: for keys whose calls come often it holds a lease, an amount of
@@ -13,7 +16,9 @@ export type WantedCall = { keyHash: Uint8Array; ip: string; rid: string; model: 
  */
 export type Leases = {
   /** Admits a call within a lease, at once, and tells auth-quota afterwards. Undefined: ask. */
-  admit: (wanted: WantedCall) => Result | undefined;
+  admit: (wanted: WantedCall) => Hold | undefined;
+  /** Checks a key that has a lease: all that would stop it asks the lease back. Undefined: ask. */
+  authorize: (asking: AskingCaller) => Result | undefined;
   /** Counts a call that auth-quota has admitted. */
   noteAdmitted: (wanted: WantedCall) => void;
   /** Gives back what has ended or is not used; to be called every half second. */
@@ -22,6 +27,15 @@ export type Leases = {
   close: () => void;
   /** Leases that calls may be admitted within. */
   size: () => number;
+};
+
+/** What is held for an admitted call; the generation is that of the moment in which it was asked for. */
+export type Hold = {
+  accountId: string;
+  keyId: string;
+  heldNanos: bigint;
+  holdSecret: Uint8Array;
+  generation: string;
 };
 
 type Lease = {
@@ -119,6 +133,7 @@ export function createLeases(quota: QuotaSession, counts: LeaseCounts, settings:
   quota.onRecalled((rids) => recall(state, rids));
   return {
     admit: (wanted) => admit(state, wanted),
+    authorize: (asking) => authorize(state, asking),
     noteAdmitted: (wanted) => noteAdmitted(state, wanted),
     sweep: () => sweep(state),
     close: () => {
@@ -130,7 +145,7 @@ export function createLeases(quota: QuotaSession, counts: LeaseCounts, settings:
   };
 }
 
-function admit(state: State, wanted: WantedCall): Result | undefined {
+function admit(state: State, wanted: WantedCall): Hold | undefined {
   const use = state.keys.get(nameOf(wanted.keyHash));
   const lease = use?.lease;
   if (!lease) return undefined;
@@ -138,7 +153,7 @@ function admit(state: State, wanted: WantedCall): Result | undefined {
   if (!mayAdmit(state, lease, wanted, nowMs)) return undefined;
   const holdSecret = leasedSecret(lease.secrets, lease.rid, wanted.rid);
   if (!holdSecret || !countAddress(state, wanted.ip, lease.ipPerMinute, nowMs)) return undefined;
-  const { accountId, keyId } = lease;
+  const { accountId, keyId, generation } = lease;
   lease.leftNanos -= wanted.estimateNanos;
   lease.leftCalls -= 1;
   lease.usedAtMs = nowMs;
@@ -146,25 +161,40 @@ function admit(state: State, wanted: WantedCall): Result | undefined {
   count(use, wanted.estimateNanos, nowMs);
   draw(state, lease, wanted, holdSecret);
   renewInTime(state, use, wanted, nowMs);
-  const result = resultOf(Verdict.OK);
-  result.accountId = accountId;
-  result.keyId = keyId;
-  result.heldNanos = wanted.estimateNanos;
-  result.holdSecret = holdSecret;
-  return result;
+  return { accountId, keyId, heldNanos: wanted.estimateNanos, holdSecret, generation };
 }
 
-function mayAdmit({ quota }: State, lease: Lease, { estimateNanos, model }: WantedCall, nowMs: number): boolean {
+function mayAdmit(state: State, lease: Lease, { estimateNanos, model }: WantedCall, nowMs: number): boolean {
+  return (
+    isInForce(state, lease, nowMs) &&
+    lease.leftNanos >= estimateNanos &&
+    (lease.models === undefined || lease.models.has(model)) &&
+    Math.abs(state.quota.clockAheadMs()) < mostSkewMs
+  );
+}
+
+function isInForce({ quota }: State, lease: Lease, nowMs: number): boolean {
   return (
     lease.leftCalls > 0 &&
-    lease.leftNanos >= estimateNanos &&
+    // A key with money set aside for it has not used up its limit.
+    lease.leftNanos > 0n &&
     nowMs < lease.endsAtMs &&
     lease.generation === quota.generation() &&
     // A draw that is not told leaves its call without a hold.
-    quota.hasRoom() &&
-    (lease.models === undefined || lease.models.has(model)) &&
-    Math.abs(quota.clockAheadMs()) < mostSkewMs
+    quota.hasRoom()
   );
+}
+
+function authorize(state: State, { keyHash, ip }: AskingCaller): Result | undefined {
+  const lease = state.keys.get(nameOf(keyHash))?.lease;
+  const nowMs = performance.now();
+  if (!lease || !isInForce(state, lease, nowMs) || !countAddress(state, ip, lease.ipPerMinute, nowMs)) return undefined;
+  if (ip !== "") {
+    const value = { keyHash, ip };
+    state.quota.tellThen({ operation: { case: "authorize", value } }, (counted) => noteAddress(state, ip, counted));
+  }
+  const { accountId, keyId, models = [] } = lease;
+  return { ...resultOf(Verdict.OK), accountId, keyId, models: [...models] };
 }
 
 /** Counts a call of an address as auth-quota does, by what came here; false where it has no room, or is not known. */
@@ -178,6 +208,11 @@ function countAddress({ arrivals }: State, ip: string, perMinute: number, nowMs:
   return true;
 }
 
+/** Lets an address wait that auth-quota, which hears of all relays, has no room for. */
+function noteAddress({ arrivals }: State, ip: string, { verdict, retryAfterSeconds }: Result): void {
+  if (verdict === Verdict.IP_RATE) arrivals.set(ip, performance.now() + minuteMs + retryAfterSeconds * 1_000);
+}
+
 /** Tells of a call that was admitted here. */
 function draw(
   state: State,
@@ -188,9 +223,9 @@ function draw(
   const { rid: leaseRid, accountId, keyId } = lease;
   lease.draws += 1;
   const value = { rid, leaseRid, accountId, keyId, heldNanos, ip, holdSecret };
-  state.quota.tellThen({ operation: { case: "draw", value } }, ({ verdict, retryAfterSeconds }) => {
+  state.quota.tellThen({ operation: { case: "draw", value } }, (drawn) => {
     lease.draws -= 1;
-    if (verdict === Verdict.IP_RATE) state.arrivals.set(ip, performance.now() + minuteMs + retryAfterSeconds * 1_000);
+    noteAddress(state, ip, drawn);
     releaseEnded(state, lease);
   });
 }

@@ -1,5 +1,5 @@
 import type { Result } from "#proto/authquota/v1/authquota_pb.ts";
-import { authorize, type Caller } from "../charge/admit.ts";
+import { authorize, type Admitting, type Caller } from "../charge/admit.ts";
 import type { SettlementDeps } from "../charge/settle.ts";
 import { CallFailure } from "../failures.ts";
 import type { BodyBudget } from "./body-budget.ts";
@@ -15,28 +15,27 @@ export type CheckKey = () => Promise<Result>;
 
 /** Checks the key of a caller whose request is not parsed yet, such as before anything is fetched for it. */
 const keyCheckOf =
-  ({ quota }: Pick<SettlementDeps, "quota">, caller: Caller): CheckKey =>
+  (admitting: Admitting, caller: Caller): CheckKey =>
   () =>
-    authorize(quota, caller);
+    authorize(admitting, caller);
 
-type BodyDeps = { settling: SettlementDeps; bodyBudget: BodyBudget };
+type BodyDeps = Admitting & { bodyBudget: BodyBudget };
 
 /** Takes a whole body; undefined when the caller went away while sending. Throws a CallFailure. */
-export function takeBody(
-  { request, response, caller }: RequestHead,
-  { settling, bodyBudget }: BodyDeps,
-): Promise<Buffer | undefined> {
-  return readBody(request, response, { checkKey: keyCheckOf(settling, caller), budget: bodyBudget, owner: caller });
+export function takeBody({ request, response, caller }: RequestHead, deps: BodyDeps): Promise<Buffer | undefined> {
+  const { bodyBudget: budget } = deps;
+  return readBody(request, response, { checkKey: keyCheckOf(deps, caller), budget, owner: caller });
 }
 
 /** The same, where a large body is worked on in a thread. */
 export function takeAnyBody(
   { request, response, caller }: RequestHead,
-  { settling, bodyBudget, openSession, mostHere }: BodyDeps & { openSession: () => ThreadSession; mostHere: number },
+  deps: BodyDeps & { openSession: () => ThreadSession; mostHere: number },
 ): Promise<Buffer | LargeBody | undefined> {
+  const { bodyBudget: budget, openSession, mostHere } = deps;
   return readBody(request, response, {
-    checkKey: keyCheckOf(settling, caller),
-    budget: bodyBudget,
+    checkKey: keyCheckOf(deps, caller),
+    budget,
     owner: caller,
     openSession,
     mostHere,
@@ -55,10 +54,10 @@ export const accountOf = (caller: Caller): string => caller.accountId || keyOf(c
  */
 export async function parseFor<Parsed>(
   caller: Caller,
-  { settling }: { settling: Pick<SettlementDeps, "quota" | "spool"> },
+  relay: Admitting & { settling: Pick<SettlementDeps, "spool"> },
   parse: (checkKey: CheckKey) => Parsed | Promise<Parsed>,
 ): Promise<Parsed> {
-  const checkKey = keyCheckOf(settling, caller);
+  const checkKey = keyCheckOf(relay, caller);
   let parsed: Parsed;
   try {
     parsed = await parse(checkKey);
@@ -66,7 +65,7 @@ export async function parseFor<Parsed>(
     if (!caller.isAuthorized) await checkKey();
     throw refusal;
   }
-  const problem = settling.spool.problem();
+  const problem = relay.settling.spool.problem();
   if (problem !== undefined) throw new CallFailure({ name: "service_unavailable", cause: problem });
   return parsed;
 }

@@ -16,7 +16,7 @@ type HttpExchange = { request: IncomingMessage; response: ServerResponse; ip: st
 
 /** The models of the catalog that a key may use, in the order of the catalog. Throws a CallFailure. */
 async function offeredTo(caller: Caller, relay: Relay): Promise<Model[]> {
-  const { models: allowed } = await authorize(relay.settling.quota, caller);
+  const { models: allowed } = await authorize(relay, caller);
   const models = [...relay.catalog.current().models.values()];
   return allowed.length === 0 ? models : models.filter(({ id }) => allowed.includes(id));
 }

@@ -35,7 +35,7 @@ function respond({ response, submission }: VideoExchange, value: object, dropped
  */
 async function accountOf({ request, ip, submission, relay }: VideoExchange): Promise<string> {
   const caller = (submission.caller = callerOf(readKey(request.headers, false), ip));
-  return (await authorize(relay.settling.quota, caller, true)).accountId;
+  return (await authorize(relay, caller, true)).accountId;
 }
 
 const taskIdPattern = /^video_[0-9a-f]{32}$/;

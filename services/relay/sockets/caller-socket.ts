@@ -244,7 +244,7 @@ export class CallerSocket implements HeldSocket {
     this.relay.metrics.socketTurns.inc({ kind: "warm_up" });
     const { caller, webSocket } = this.opened;
     caller.isAuthorized = false;
-    await authorize(this.relay.settling.quota, caller);
+    await authorize(this.relay, caller);
     onEnded({ id, items: [] });
     for (const frame of frames) webSocket.send(frame, ignore);
   }

@@ -48,7 +48,8 @@ export class KeyWatch {
   private async ask(watched: WatchedKey): Promise<void> {
     watched.isAsked = true;
     try {
-      await authorize(this.quota, { ...watched.caller, isAuthorized: true });
+      // Without its leases, which hear of a stopped key a little later.
+      await authorize({ settling: { quota: this.quota } }, { ...watched.caller, isAuthorized: true });
     } catch (thrown) {
       if (failureOf(thrown).name === "key_invalid") for (const socket of watched.sockets) socket.leave("key");
     }

@@ -140,7 +140,7 @@ class OpenSockets implements Sockets {
       caller = asking.caller;
       requireHandshake(request);
       this.requireRoom();
-      const { keyId, models } = await authorize(this.relay.settling.quota, caller);
+      const { keyId, models } = await authorize(this.relay, caller);
       const takeWhereItFits = (): void => {
         requireHandshake(request);
         this.requireRoom();

@@ -79,7 +79,6 @@ async function hold(
   { settling: { quota } }: VideoRelay,
 ): Promise<LiveCall> {
   times.reservingAt = performance.now();
-  const generation = quota.generation();
   const held = await admitAtPrice(quota, caller, {
     rid,
     model: model.id,
@@ -87,19 +86,14 @@ async function hold(
     traceparent: trace?.traceparent ?? "",
   });
   times.reservedAt = performance.now();
-  const { accountId, keyId, heldNanos, holdSecret } = held;
   return beginLiveCall({
-    generation,
+    ...held,
     rid,
     endpoint: videosPath,
-    accountId,
-    keyId,
     offered: wanted.model,
     model,
     isStream: false,
     requested: { inputTokens: 0, units: usage, priceFields },
-    heldNanos,
-    holdSecret,
     startedAtMs,
     times,
     trace,

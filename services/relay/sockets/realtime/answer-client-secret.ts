@@ -47,7 +47,7 @@ async function makeSecret(
 ): Promise<object | void> {
   const body = await takeBody({ request, response, caller }, relay);
   if (!body) return undefined;
-  const { models: allowedModels } = await authorize(relay.settling.quota, caller);
+  const { models: allowedModels } = await authorize(relay, caller);
   const { given, session, model: name } = readRequest(body);
   const { model, routes } = await routesOf(name, allowedModels, relay);
   const [route] = routes;

@@ -135,22 +135,17 @@ export class HeldAhead {
     const startedAtMs = Date.now();
     const times = beginTimes(performance.now());
     const wanted = { rid, model: model.id, estimateNanos: this.priceOf(next()), traceparent: "" };
-    const generation = quota.generation();
-    const { accountId, keyId, heldNanos, holdSecret } = await admitAtPrice(quota, caller, wanted);
+    const hold = await admitAtPrice(quota, caller, wanted);
     times.reservedAt = performance.now();
     const call = beginLiveCall({
-      generation,
+      ...hold,
       rid,
       endpoint,
-      accountId,
-      keyId,
       offered: model,
       model,
       models: catalog.current().models,
       isStream: true,
       requested: { inputTokens: 0, units: {}, priceFields: {} },
-      heldNanos,
-      holdSecret,
       startedAtMs,
       times,
       trace: undefined,
