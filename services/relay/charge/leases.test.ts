@@ -95,6 +95,23 @@ describe("leases", () => {
     assert.deepEqual(Buffer.from(asked?.keyHash ?? []), keyHash);
   });
 
+  it("are asked for by the busiest and the dearest of the last seconds, so that a calm one makes none too small", async () => {
+    using world = setUp();
+    const pass = (calls: number, stepMs: number, estimateNanos: bigint): void => {
+      for (let call = 0; call < calls; call += 1) {
+        world.pass(stepMs);
+        world.leases.noteAdmitted(world.wanted({ estimateNanos }));
+      }
+    };
+    pass(9, 125, 100_000n);
+    pass(11, 100, 100n);
+    await settled();
+    const [asked] = world.quota.of("lease");
+    assert.ok(asked, "the second second had enough calls");
+    // 80 % of the first one's mean, which fits 120 of its calls.
+    assert.deepEqual([asked.calls, asked.estimateNanos], [150, 80_000n * 150n]);
+  });
+
   it("are not asked for where calls are rare", async () => {
     using world = setUp();
     for (let calls = 0; calls < 50; calls += 1) {

@@ -66,15 +66,19 @@ type KeyUse = {
   isAsking: boolean;
   /** Monotonic ms before which no lease is asked for. */
   waitUntilMs: number;
-  /** Calls, and their estimates, since that time, and calls a second before it. */
+  /** Calls, and their estimates, since that time. */
   sinceMs: number;
   calls: number;
   nanos: bigint;
+  /** Calls a second and their mean estimate, by the most of the last seconds. */
   perSecond: number;
   meanNanos: bigint;
 };
 
 const windowMs = 1_000;
+// What is left of the most of earlier seconds after one more. By the last second alone a calm one would make a lease
+// that the next dear call does not fit in.
+const rememberedShare = 0.8;
 // As long as auth-quota grants them.
 const usualMs = 10_000;
 // More than the rate so far would take: it may grow.
@@ -258,8 +262,11 @@ function recall(state: State, rids: readonly string[]): void {
 function count(use: KeyUse, nanos: bigint, nowMs: number): void {
   const sinceMs = nowMs - use.sinceMs;
   if (sinceMs >= windowMs) {
-    use.perSecond = (use.calls * 1_000) / sinceMs;
-    if (use.calls > 0) use.meanNanos = use.nanos / BigInt(use.calls);
+    const remembered = rememberedShare ** (sinceMs / windowMs);
+    use.perSecond = Math.max((use.calls * 1_000) / sinceMs, use.perSecond * remembered);
+    const rememberedNanos = (use.meanNanos * BigInt(Math.floor(remembered * 1_000))) / 1_000n;
+    const meanNanos = use.calls > 0 ? use.nanos / BigInt(use.calls) : 0n;
+    use.meanNanos = meanNanos > rememberedNanos ? meanNanos : rememberedNanos;
     use.sinceMs = nowMs;
     use.calls = 0;
     use.nanos = 0n;
