@@ -108,6 +108,20 @@ test("nothing decided: the stream waits at 100 %, asks once a second and goes on
   assert.deepEqual([waits.at(-1), stream.cuts], [false, [EndCause.HOLD_EXHAUSTED]]);
 });
 
+test("a hold that is not known yet: the stream waits for what tells of it, a draw of a lease or a restore", async () => {
+  let verdict: Verdict = Verdict.NO_HOLD;
+  const stream = runningStream(() => ({ verdict, heldNanos: 3_000_000_000n }));
+  quietCheckpoints(stream.call);
+  const waits: boolean[] = [];
+  stream.call.holdBack = (isHeld) => void waits.push(isHeld);
+  await stream.look(0.9 * dollar, 5_000);
+  await stream.look(dollar, 6_000);
+  assert.deepEqual([waits, stream.cuts], [[true], []]);
+  verdict = Verdict.OK;
+  await stream.look(dollar, 7_000);
+  assert.deepEqual([waits.at(-1), stream.cuts], [false, []]);
+});
+
 test("nothing decided for 30 s: the stream is cut", async () => {
   const stream = runningStream(() => ({ verdict: Verdict.UNAVAILABLE, heldNanos: 0n }));
   quietCheckpoints(stream.call);

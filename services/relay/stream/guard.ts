@@ -14,6 +14,9 @@ const nextCheckpointMs = 5_000;
 const checkpointStepNanos = 10_000_000;
 const spoolEveryMs = 250;
 
+// The word of a hold, a draw within a lease or a restore, is told again after a while, and may be overtaken.
+const undecided: ReadonlySet<Verdict> = new Set([Verdict.UNAVAILABLE, Verdict.NO_HOLD]);
+
 /** Asks for half as much again, or for what there is; whatever is not a yes leaves the stream with what it has. */
 function extend(settling: SettlementDeps, call: LiveCall, nowMs: number): void {
   call.isExtending = true;
@@ -25,7 +28,7 @@ function extend(settling: SettlementDeps, call: LiveCall, nowMs: number): void {
     .ask({ operation: { case: "extend", value: { rid, totalNanos, leastNanos, accountId } } })
     .then(({ verdict, heldNanos }) => {
       call.isExtending = false;
-      if (verdict === Verdict.UNAVAILABLE && canWait(call, nowMs)) return;
+      if (undecided.has(verdict) && canWait(call, nowMs)) return;
       call.undecidedAtMs = 0;
       call.isRefused = verdict !== Verdict.OK || heldNanos <= call.heldNanos;
       if (!call.isRefused) call.heldNanos = heldNanos;
