@@ -2,10 +2,12 @@ import type { Page } from "playwright-core";
 import { createLog } from "#shared/process/log.ts";
 import { createPool, type Pool } from "#shared/stores/postgres.ts";
 import { startStores } from "#shared/testing/stores.ts";
+import { until } from "#shared/testing/until.ts";
 import { moveFence, sumStep } from "../../../services/billing/store/make-sums.ts";
 import { readLines } from "../../../services/billing/store/lines.ts";
 import type { Deps } from "../../../services/console/deps.ts";
 import { allRoutes } from "../../../services/console/routes.ts";
+import { chat, makeCall } from "../../test/e2e/ask.ts";
 import { testCatalog } from "../../test/e2e/catalog.ts";
 import { inviteInto } from "../../test/e2e/console/people.ts";
 import { pathOf, seed } from "../../test/e2e/console/places.ts";
@@ -131,7 +133,11 @@ async function pagesOf(site: Site): Promise<Measured[]> {
   const { world, browser, operator } = site;
   await world.billing.credit({ accountId: largeAccount, amountNanos: 10_000_000_000n, paymentId: "bench" });
   const owner = await inviteInto(browser, operator, largeAccount);
-  const seeded = await seed(site, owner, await world.createKey(largeAccount, { name: "Website" }), "test-model");
+  const customer = await world.createKey(largeAccount, { name: "Website" });
+  // A new hot store is told of all accounts and keys first.
+  const call = () => makeCall(world.relayUrl, customer.secret, { side: chat, isStream: false });
+  await until("calls are served", async () => (await call()).status === 200, 120_000);
+  const seeded = await seed(site, owner, customer, "test-model");
   const cookies = { owner: await cookieOf(owner.page), operator: await cookieOf(operator.page) };
   const urlOf = (path: string): URL => new URL(path, world.stack.console?.url);
   const routes = allRoutes({} as Deps).filter(({ method, access, url }) => {
