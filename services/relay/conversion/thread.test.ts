@@ -9,6 +9,7 @@ import type { DialectName } from "../dialects/dialect.ts";
 import { dialects } from "../dialects/index.ts";
 import { CallFailure } from "../failures.ts";
 import { readEnvelope } from "../http/read.ts";
+import { until } from "#shared/testing/until.ts";
 import { modelOf, upstreamOf } from "../testing/fakes.ts";
 import { envelopeOfFacts, factsOf } from "../threads/facts.ts";
 import { createThreads, type ThreadCounts, type ThreadSession } from "../threads/threads.ts";
@@ -182,4 +183,32 @@ test("a thread that ends fails what it had, and another takes its place", async 
   assert.equal(model, "m");
   await own[Symbol.asyncDispose]();
   assert.deepEqual(ended, []);
+});
+
+test("threads that do not keep up say so, and when they do again, also behind sessions that are over", async () => {
+  await using own = createThreads(counts);
+  const caughtUp = Promise.withResolvers<void>();
+  const piece = 1_048_576;
+  let sessions = 0;
+  assert.ok(own.keepUp(() => assert.fail("nothing was held")));
+  // All in one turn, in which the thread cannot say what it has taken.
+  while (own.keepUp(caughtUp.resolve)) {
+    const refused = own.open("acct_1");
+    refused.add("request", Buffer.alloc(piece), true);
+    refused.forget();
+    sessions += 1;
+  }
+  assert.equal(sessions, 17);
+  await caughtUp.promise;
+  await until("all is taken", () => own.keepUp(nothing));
+});
+
+test("whoever waits for a thread that ends goes on", async () => {
+  const own = createThreads(counts);
+  const released = Promise.withResolvers<void>();
+  const lost = own.open("acct_1");
+  while (own.keepUp(released.resolve)) lost.add("request", Buffer.alloc(1_048_576), true);
+  await own[Symbol.asyncDispose]();
+  await released.promise;
+  assert.ok(own.keepUp(() => assert.fail("nothing was held")));
 });

@@ -1,7 +1,7 @@
 import { setPriority } from "node:os";
 import { parentPort } from "node:worker_threads";
 import { CallFailure, type Failure } from "../failures.ts";
-import type { Answer, Order } from "../threads/messages.ts";
+import type { Answer, Order, Taken } from "../threads/messages.ts";
 import { type Done, SessionWork } from "./session-work.ts";
 
 // A thread that works on large bodies; see threads/threads.ts. Whoever waits for the event loop goes first: on Linux
@@ -34,8 +34,20 @@ function answerTo(order: Extract<Order, { work: unknown }>): void {
   parentPort?.postMessage({ told: done.told } satisfies Answer, done.transfer);
 }
 
+const toldBytes = 1_048_576;
+let takenBytes = 0;
+
+function take({ session, side, piece }: Extract<Order, { piece: unknown }>): void {
+  // Before it is given back.
+  takenBytes += piece.byteLength;
+  sessionOf(session).add(side, piece);
+  if (takenBytes < toldBytes) return;
+  parentPort?.postMessage({ taken: takenBytes } satisfies Taken);
+  takenBytes = 0;
+}
+
 parentPort?.on("message", (order: Order) => {
-  if ("piece" in order) sessionOf(order.session).add(order.side, order.piece);
+  if ("piece" in order) take(order);
   else if ("work" in order) answerTo(order);
   else {
     sessions.get(order.session)?.forget();

@@ -6,7 +6,7 @@ import { expectedCauses, CallFailure } from "../failures.ts";
 import { createInflater, encodingOf } from "./inflate.ts";
 import type { CallRequest, CallResponse } from "./exchange.ts";
 import { startCollecting } from "./collect-pieces.ts";
-import { largeBytes, type ThreadSession } from "../threads/threads.ts";
+import { largeBytes, type Threads, type ThreadSession } from "../threads/threads.ts";
 
 /** API spec, Limits: a larger body is refused with 400. */
 export const maxBodyBytes = 128 * 1024 * 1024;
@@ -43,6 +43,8 @@ export type BodyOptions = {
   /** Opens a place in a thread for a body above `mostHere`; left out: it is kept here. */
   openSession?: (() => ThreadSession) | undefined;
   mostHere?: number;
+  /** Whether these threads take what comes; where they do not, calls back once they do. */
+  keepUp?: Threads["keepUp"];
   /** How long the sender may pause, and in which a large body must come on by 512 KiB; left out: 30 s. */
   stallMs?: number;
 };
@@ -54,6 +56,8 @@ const tooLarge = (): CallFailure => new CallFailure({ name: "body_too_large" });
 const malformed = (cause: unknown): CallFailure => new CallFailure({ name: "malformed_request", cause });
 const busy = (): CallFailure =>
   new CallFailure({ name: "service_unavailable", cause: "MAX_BODY_BYTES_IN_FLIGHT leaves the caller no room" });
+const behind = (): CallFailure =>
+  new CallFailure({ name: "service_unavailable", cause: "the threads for large bodies do not keep up" });
 const stopping = (): CallFailure => new CallFailure({ name: "service_unavailable", cause: expectedCauses.stopping });
 
 /**
@@ -208,11 +212,24 @@ async function collect(collecting: BodyRead): Promise<Buffer | LargeBody | undef
   const areTiny = countPieces();
   const pace = startPace(waitMs);
   let isOver = false;
+  let isHeld = false;
   const fail = (failure: CallFailure): void => {
     isOver = true;
     reject(failure);
   };
-  const timer = setTimeout(() => fail(collecting.onStall("the body stopped coming")), waitMs);
+  const timer = setTimeout(() => fail(isHeld ? behind() : collecting.onStall("the body stopped coming")), waitMs);
+  const letGo = (): void => {
+    isHeld = false;
+    if (isOver) return;
+    timer.refresh();
+    pace.restart();
+    source.resume();
+  };
+  const holdBack = (): void => {
+    if (isHeld || bytes <= freeBodyBytes || reading.keepUp?.(letGo) !== false) return;
+    isHeld = true;
+    source.pause();
+  };
   const onWire = (chunk: Buffer): void => {
     if (isOver) return;
     timer.refresh();
@@ -232,6 +249,7 @@ async function collect(collecting: BodyRead): Promise<Buffer | LargeBody | undef
     const hasRoom = share.claim(bytes);
     if (!hasRoom && isKeyKnown) return fail(busy());
     collected.add(chunk);
+    if (isKeyKnown) holdBack();
     if (isKeyKnown || (hasRoom && bytes <= freeBodyBytes)) return;
     isKeyKnown = true;
     request.pause();
@@ -262,6 +280,7 @@ async function collect(collecting: BodyRead): Promise<Buffer | LargeBody | undef
     collected.drop();
     throw failure;
   } finally {
+    isOver = true;
     clearTimeout(timer);
     // For errors that come late; the listener that reads would keep all of this with the request.
     request.on("error", ignore).off("error", onGone);

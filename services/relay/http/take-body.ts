@@ -5,7 +5,7 @@ import { CallFailure } from "../failures.ts";
 import type { BodyBudget } from "./body-budget.ts";
 import { readBody, type LargeBody } from "./body.ts";
 import type { CallRequest, CallResponse } from "./exchange.ts";
-import type { ThreadSession } from "../threads/threads.ts";
+import type { Threads, ThreadSession } from "../threads/threads.ts";
 
 /** A request whose head was read. */
 export type RequestHead = { request: CallRequest; response: CallResponse; caller: Caller };
@@ -30,14 +30,15 @@ export function takeBody({ request, response, caller }: RequestHead, deps: BodyD
 /** The same, where a large body is worked on in a thread. */
 export function takeAnyBody(
   { request, response, caller }: RequestHead,
-  deps: BodyDeps & { openSession: () => ThreadSession; mostHere: number },
+  deps: BodyDeps & { threads: Threads; openSession: () => ThreadSession; mostHere: number },
 ): Promise<Buffer | LargeBody | undefined> {
-  const { bodyBudget: budget, openSession, mostHere } = deps;
+  const { bodyBudget: budget, threads, openSession, mostHere } = deps;
   return readBody(request, response, {
     checkKey: keyCheckOf(deps, caller),
     budget,
     owner: caller,
     openSession,
+    keepUp: threads.keepUp,
     mostHere,
   });
 }

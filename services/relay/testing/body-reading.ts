@@ -5,6 +5,7 @@ import { readBody } from "../http/body.ts";
 import { dialects } from "../dialects/index.ts";
 import { CallFailure } from "../failures.ts";
 import { respondFailure } from "../http/respond.ts";
+import type { Threads } from "../threads/threads.ts";
 import { connectRaw, serveHttp, type RawClient } from "./raw-client.ts";
 
 export const mebibyte = 1024 * 1024;
@@ -12,15 +13,24 @@ export const mebibyte = 1024 * 1024;
 type Outcome = { bytes: number } | { failure: string } | { gone: true };
 type Reading = { request: IncomingMessage; keyChecks: number; body: Buffer; outcome: Promise<Outcome> };
 
+type ReadingOptions = {
+  budget?: BodyBudget;
+  stallMs?: number;
+  keepUp?: Threads["keepUp"];
+  accountId?: string;
+  address?: string;
+};
+
 /** A server that reads one body as the path of a call does, and a caller on a socket, of an account and address. */
 export async function startReading(
   checkKey: () => Promise<void> = async () => undefined,
   {
     budget = createBodyBudget(512 * mebibyte),
     stallMs,
+    keepUp = () => true,
     accountId = "acct_1",
     address = "192.0.2.1",
-  }: { budget?: BodyBudget; stallMs?: number; accountId?: string; address?: string } = {},
+  }: ReadingOptions = {},
 ) {
   const begun = Promise.withResolvers<Reading>();
   const server = await serveHttp((request, response) => {
@@ -34,7 +44,7 @@ export async function startReading(
           owner.accountId = accountId;
         };
         const stall = stallMs === undefined ? {} : { stallMs };
-        const body = await readBody(request, response, { checkKey: countedCheck, budget, owner, ...stall });
+        const body = await readBody(request, response, { checkKey: countedCheck, budget, owner, keepUp, ...stall });
         response.end("read");
         reading.body = body ?? Buffer.alloc(0);
         return body ? { bytes: body.length } : { gone: true };

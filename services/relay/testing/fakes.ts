@@ -187,6 +187,7 @@ export const noThreads: Threads = {
     throw new Error("something is large after all");
   },
   waiting: () => 0,
+  keepUp: () => true,
   [Symbol.asyncDispose]: async () => undefined,
 };
 

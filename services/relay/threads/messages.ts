@@ -90,3 +90,6 @@ export type Order =
 
 /** What comes back: of one piece of work after the other. */
 export type Answer = { told: unknown } | { failure: Failure };
+
+/** Bytes of pieces that the thread has put where they belong, since it told the last time. */
+export type Taken = { taken: number };

@@ -3,7 +3,7 @@ import { Worker } from "node:worker_threads";
 import type { Logger } from "#shared/process/log.ts";
 import { CallFailure } from "../failures.ts";
 import type { Metrics } from "../metrics.ts";
-import type { Answer, Order, Side, WorkResults, Work } from "./messages.ts";
+import type { Answer, Order, Side, Taken, WorkResults, Work } from "./messages.ts";
 
 /** A body, or an answer, from here on is worked on in a thread: reading it would be felt by everybody else. */
 export const largeBytes = 256 * 1024;
@@ -23,6 +23,11 @@ const idleMs = 5_000;
 const blockBytes = 64 * 1024;
 /** What is smaller is put together first: telling another thread of something costs as much as copying this. */
 const pieceBytes = 16 * 1024;
+/**
+ * Bytes on their way to threads. A thread goes behind the event loop, so that bodies come faster than it takes them;
+ * those of requests that were refused long ago would fill the memory.
+ */
+const mostUntakenBytes = 16 * 1024 * 1024;
 
 type Job = {
   account: string;
@@ -50,14 +55,17 @@ class Thread {
   private idleTimer: NodeJS.Timeout | undefined;
   /** Which life of the thread it is: a session of an earlier one is lost. */
   life = 0;
+  untakenBytes = 0;
   readonly waiting: Job[] = [];
   private current: Job | undefined;
   private startedAtMs = 0;
   private worker: Worker | undefined;
   private readonly counts: ThreadCounts;
+  private readonly onTaken: () => void;
 
-  constructor(counts: ThreadCounts) {
+  constructor(counts: ThreadCounts, onTaken: () => void) {
     this.counts = counts;
+    this.onTaken = onTaken;
   }
 
   enter(): void {
@@ -71,6 +79,7 @@ class Thread {
   }
 
   post(order: Order, transfer: ArrayBuffer[] = []): void {
+    if ("piece" in order) this.untakenBytes += order.piece.byteLength;
     this.start().postMessage(order, transfer);
   }
 
@@ -91,8 +100,11 @@ class Thread {
     if (this.worker) return this.worker;
     const worker = new Worker(new URL("../conversion/thread.ts", import.meta.url), { name: "large bodies" });
     worker.unref();
-    worker.on("message", (answer: Answer) => {
-      if (worker === this.worker) this.take(answer);
+    worker.on("message", (answer: Answer | Taken) => {
+      if (worker !== this.worker) return;
+      if (!("taken" in answer)) return this.take(answer);
+      this.untakenBytes -= answer.taken;
+      this.onTaken();
     });
     worker.on("error", (error) => this.counts.ended(error));
     worker.on("exit", () => {
@@ -125,6 +137,8 @@ class Thread {
   private lose(): void {
     this.worker = undefined;
     this.life += 1;
+    this.untakenBytes = 0;
+    this.onTaken();
     const lost = [...(this.current ? [this.current] : []), ...this.waiting.splice(0)];
     this.current = undefined;
     for (const job of lost) job.settle(broken);
@@ -230,6 +244,8 @@ export type Threads = AsyncDisposable & {
   open: (account: string) => ThreadSession;
   /** Pieces of work that wait. */
   waiting: () => number;
+  /** Whether threads take what comes; where they do not, `goOn` is called once they do. */
+  keepUp: (goOn: () => void) => boolean;
 };
 
 /** Counts what threads do in metrics, and tells the log of one that ended. */
@@ -246,7 +262,15 @@ export const countThreads = (metrics: Metrics, log: Logger): ThreadCounts => ({
 export function createThreads(counts: ThreadCounts): Threads {
   // A core is left to the event loop.
   const count = Math.max(1, Math.min(mostThreads, availableParallelism() - 1));
-  const threads = Array.from({ length: count }, () => new Thread(counts));
+  let held: (() => void)[] = [];
+  const untakenBytes = (): number => threads.reduce((sum, thread) => sum + thread.untakenBytes, 0);
+  const onTaken = (): void => {
+    if (held.length === 0 || untakenBytes() > mostUntakenBytes / 2) return;
+    const released = held;
+    held = [];
+    for (const goOn of released) goOn();
+  };
+  const threads = Array.from({ length: count }, () => new Thread(counts, onTaken));
   let ids = 0;
   const waiting = (): Job[] => threads.flatMap((thread) => thread.waiting);
   const mayWait = (account: string): boolean => {
@@ -262,6 +286,11 @@ export function createThreads(counts: ThreadCounts): Threads {
       return new ThreadSession(ids, account, thread, mayWait);
     },
     waiting: () => waiting().length,
+    keepUp: (goOn) => {
+      if (untakenBytes() <= mostUntakenBytes) return true;
+      held.push(goOn);
+      return false;
+    },
     [Symbol.asyncDispose]: async () => void (await Promise.all(threads.map((thread) => thread.end()))),
   };
 }
