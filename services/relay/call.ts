@@ -12,7 +12,7 @@ import { chooseRoutes, findModel, type Route } from "./catalog/choose.ts";
 import { bindState, unsharedIds, type BoundState } from "./conversion/bind-state.ts";
 import { isStrict } from "./conversion/convert.ts";
 import { deliver, type Deliverable } from "./stream/deliver.ts";
-import type { ReplyRoom } from "./stream/reply-room.ts";
+import type { ReplyRoom } from "./http/reply-room.ts";
 import type { Orphans } from "./stream/orphans.ts";
 import type { Dialect, Envelope } from "./dialects/dialect.ts";
 import type { RequestBody } from "./dialects/json/request-body.ts";

@@ -26,7 +26,7 @@ import { readConfig } from "./config.ts";
 import { drain } from "./drain.ts";
 import { guardLive } from "./stream/guard.ts";
 import { createOrphans } from "./stream/orphans.ts";
-import { createReplyRoom } from "./stream/reply-room.ts";
+import { createReplyRoom } from "./http/reply-room.ts";
 import { createCandidateCheck } from "./report/check-candidate.ts";
 import { watchCatalog } from "./catalog/gauges.ts";
 import { createMetrics, watchGauges } from "./metrics.ts";

@@ -81,6 +81,7 @@ export const rooms: Record<string, readonly string[]> = {
     "app.ts",
     "routes.ts",
     "routes",
+    "reseal.ts",
     "http",
     "sign-in",
     "top-ups",

@@ -58,8 +58,8 @@ async function readFarther(db: Queryable, query: LineQuery): Promise<LineRow[]> 
 
 /**
  * Lines that were booked before a midnight, from the days on which the sums of days say that there are some: a customer
- * with few calls has them on few days, and to plan a look into each day of a ledger takes longer than all else. Undefined
- * where the sums do not reach, or tell of lines that have left the ledger.
+ * with few calls has them on few days, and to plan a look into each day of a ledger takes longer than all else.
+ * Undefined where the sums do not reach, or tell of lines that have left the ledger.
  */
 async function readOlder(db: Queryable, query: LineQuery, bookedUntilMs: number): Promise<LineRow[] | undefined> {
   const { accountId, kind, limit } = query;

@@ -45,8 +45,9 @@ export const isOpen = isOpenBy({ ofCalls: "true", ofLinesAbout: "true", ofCorrec
 async function readIsOpen(db: Queryable): Promise<string> {
   const { rows } = await db.query<{ unsettled: bigint; odd: bigint; calls: string[]; corrections: string[] }>(
     `SELECT count(*) AS unsettled, count(*) FILTER (WHERE NOT ${isOfKnownTime}) AS odd,
-       coalesce(array_agg(DISTINCT (${hourOf("rid")} AT TIME ZONE 'UTC')::date::text) FILTER (WHERE ${isOfKnownTime}), '{}')
-         AS calls,
+       coalesce(
+         array_agg(DISTINCT (${hourOf("rid")} AT TIME ZONE 'UTC')::date::text) FILTER (WHERE ${isOfKnownTime}), '{}'
+       ) AS calls,
        ARRAY(SELECT DISTINCT day::text FROM billing.correction) AS corrections
      FROM billing.usage_quarantine AS q WHERE NOT EXISTS (${booked})`,
   );
@@ -129,7 +130,9 @@ export async function sumUpQuarantine(db: Queryable): Promise<{ open: number; ol
   const { rows } = await db.query<{ open: number; oldestSeconds: number }>(
     `SELECT count(*)::int AS open,
        coalesce(extract(epoch FROM now() - min(received_at)), 0)::float8 AS "oldestSeconds"
-     FROM (SELECT received_at FROM billing.usage_quarantine AS q WHERE ${isStillOpen} ORDER BY quarantine_id LIMIT $1) AS o`,
+     FROM (
+       SELECT received_at FROM billing.usage_quarantine AS q WHERE ${isStillOpen} ORDER BY quarantine_id LIMIT $1
+     ) AS o`,
     [maxCounted],
   );
   return rows[0] ?? { open: 0, oldestSeconds: 0 };

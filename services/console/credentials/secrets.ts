@@ -22,9 +22,8 @@ export type SecretBox = {
 };
 
 /**
- * Reads the content of SECRETS_KEY_FILE: one to three keys of 32 bytes as base64, with white space between them, the one in
- * use first.
- * Throws an Error that says so, without the content.
+ * Reads the content of SECRETS_KEY_FILE: one to three keys of 32 bytes as base64, with white space between them, the
+ * one in use first. Throws an Error that says so, without the content.
  */
 export function readSecretsKeys(content: string): [Buffer, ...Buffer[]] {
   const lines = content.trim().split(/\s+/);
@@ -32,8 +31,9 @@ export function readSecretsKeys(content: string): [Buffer, ...Buffer[]] {
   const [first, ...others] = keys;
   const areSound = keys.every((key, at) => key.length === keyBytes && key.toString("base64") === lines[at]);
   if (!areSound || !first || keys.length > maxKeys) {
+    const many = `or up to ${maxKeys} such keys`;
     throw new Error(
-      `SECRETS_KEY_FILE must hold 32 bytes as base64, as \`openssl rand -base64 32\` writes them, or up to ${maxKeys} such keys`,
+      `SECRETS_KEY_FILE must hold 32 bytes as base64, as \`openssl rand -base64 32\` writes them, ${many}`,
     );
   }
   return [first, ...others];

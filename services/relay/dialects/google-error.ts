@@ -7,7 +7,7 @@ function reasonOf(details: unknown): string | undefined {
   return details.map((detail) => stringOf(member(detail, "reason"))).find((reason) => reason !== undefined);
 }
 
-/** Reads `{error: {code, message, status, details}}`; a stream without alt=sse, and the chat endpoint, send it in a list. */
+/** Reads `{error: {code, message, status, details}}`; the chat endpoint, and a stream without alt=sse, send a list. */
 export function readGoogleError(body: unknown): UpstreamError | undefined {
   const own: unknown = Array.isArray(body) ? body[0] : body;
   const error = member(own, "error");

@@ -1,5 +1,5 @@
 import type { IncomingMessage } from "node:http";
-import type { Transform } from "node:stream";
+import type { Readable, Transform } from "node:stream";
 import { forgetBody } from "#shared/process/in-turn.ts";
 import type { BodyBudget, BodyOwner, BodyShare } from "./body-budget.ts";
 import { expectedCauses, CallFailure } from "../failures.ts";
@@ -184,6 +184,43 @@ function countPieces(): (bytes: number) => boolean {
   };
 }
 
+type Patience = {
+  waitMs: number;
+  source: Pick<Readable, "pause" | "resume">;
+  keepUp: BodyOptions["keepUp"];
+  /** Called when nothing has come in time; `isHeld`: because it was not read on. */
+  onOver: (isHeld: boolean) => void;
+};
+
+/** Gives a sender its time, which each piece renews; the time in which threads do not take what comes is none of it. */
+function startPatience({ waitMs, source, keepUp, onOver }: Patience) {
+  let isHeld = false;
+  let isEnded = false;
+  const pace = startPace(waitMs);
+  const timer = setTimeout(() => onOver(isHeld), waitMs);
+  const goOn = (): void => {
+    isHeld = false;
+    if (isEnded) return;
+    timer.refresh();
+    pace.restart();
+    source.resume();
+  };
+  return {
+    ...pace,
+    renew: () => void timer.refresh(),
+    /** Reads on only when threads take what comes. */
+    holdBack: () => {
+      if (isHeld || keepUp?.(goOn) !== false) return;
+      isHeld = true;
+      source.pause();
+    },
+    end: () => {
+      isEnded = true;
+      clearTimeout(timer);
+    },
+  };
+}
+
 const ignore = (): void => undefined;
 
 type BodyRead = {
@@ -206,36 +243,22 @@ async function collect(collecting: BodyRead): Promise<Buffer | LargeBody | undef
   let { isKeyKnown } = collecting;
   const most = inflater || collecting.announced === 0 ? maxBodyBytes : collecting.announced;
   const collected = gather(most, reading);
-  const waitMs = reading.stallMs ?? stallMs;
   let bytes = 0;
   let wireBytes = 0;
   const areTiny = countPieces();
-  const pace = startPace(waitMs);
   let isOver = false;
-  let isHeld = false;
   const fail = (failure: CallFailure): void => {
     isOver = true;
     reject(failure);
   };
-  const timer = setTimeout(() => fail(isHeld ? behind() : collecting.onStall("the body stopped coming")), waitMs);
-  const letGo = (): void => {
-    isHeld = false;
-    if (isOver) return;
-    timer.refresh();
-    pace.restart();
-    source.resume();
-  };
-  const holdBack = (): void => {
-    if (isHeld || bytes <= freeBodyBytes || reading.keepUp?.(letGo) !== false) return;
-    isHeld = true;
-    source.pause();
-  };
+  const onOver = (isHeld: boolean): void => fail(isHeld ? behind() : collecting.onStall("the body stopped coming"));
+  const patience = startPatience({ waitMs: reading.stallMs ?? stallMs, source, keepUp: reading.keepUp, onOver });
   const onWire = (chunk: Buffer): void => {
     if (isOver) return;
-    timer.refresh();
+    patience.renew();
     wireBytes += chunk.length;
     if (areTiny(wireBytes)) return fail(collecting.onTiny());
-    const isSlow = pace.isSlow(chunk.length);
+    const isSlow = patience.isSlow(chunk.length);
     // Some encodings can go on for ever without yielding anything.
     if (wireBytes > maxBodyBytes) fail(tooLarge());
     else if (isSlow && Math.max(bytes, wireBytes) > freeBodyBytes)
@@ -249,13 +272,13 @@ async function collect(collecting: BodyRead): Promise<Buffer | LargeBody | undef
     const hasRoom = share.claim(bytes);
     if (!hasRoom && isKeyKnown) return fail(busy());
     collected.add(chunk);
-    if (isKeyKnown) holdBack();
+    if (isKeyKnown && bytes > freeBodyBytes) patience.holdBack();
     if (isKeyKnown || (hasRoom && bytes <= freeBodyBytes)) return;
     isKeyKnown = true;
     request.pause();
     const goOn = (): void => {
       if (!share.claim(bytes)) return fail(busy());
-      pace.restart();
+      patience.restart();
       request.resume();
     };
     reading.checkKey().then(goOn, reject);
@@ -280,8 +303,7 @@ async function collect(collecting: BodyRead): Promise<Buffer | LargeBody | undef
     collected.drop();
     throw failure;
   } finally {
-    isOver = true;
-    clearTimeout(timer);
+    patience.end();
     // For errors that come late; the listener that reads would keep all of this with the request.
     request.on("error", ignore).off("error", onGone);
     if (inflater) request.unpipe(inflater);

@@ -14,7 +14,7 @@ import { defaultServerLimits } from "./server.ts";
 import { listeningLog, modelOf, scriptedQuota, settlingOf } from "../testing/fakes.ts";
 import { connectRaw, type RawClient } from "../testing/raw-client.ts";
 import { createOrphans } from "../stream/orphans.ts";
-import { createReplyRoom } from "../stream/reply-room.ts";
+import { createReplyRoom } from "./reply-room.ts";
 import { createUpstreamHealth } from "../upstream/health.ts";
 import { createVideos } from "../videos/videos.ts";
 import { countThreads, createThreads } from "../threads/threads.ts";

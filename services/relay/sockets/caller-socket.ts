@@ -9,7 +9,7 @@ import { dialects } from "../dialects/index.ts";
 import { CallFailure, expectedCauses, renderFailure, type Failure } from "../failures.ts";
 import { refusalOfBody } from "../http/read.ts";
 import type { BodyShare } from "../http/body-budget.ts";
-import { inTurn, TurnShare } from "../stream/turn-share.ts";
+import { inTurn, TurnShare } from "../http/turn-share.ts";
 import { TurnSending } from "../upstream/send-turn.ts";
 import { TurnLink, type RefusedSockets } from "../upstream/turn-link.ts";
 import type { Made } from "../upstream/turn-socket.ts";

@@ -8,7 +8,7 @@ import { CallFailure, expectedCauses, type Failure } from "../failures.ts";
 import { createBodyBudget, type BodyBudget, type BodyShare } from "../http/body-budget.ts";
 import { readKey } from "../http/read.ts";
 import { requestIdHeaders } from "../http/respond.ts";
-import { inTurn } from "../stream/turn-share.ts";
+import { inTurn } from "../http/turn-share.ts";
 import { pathOf, realtimePath } from "../http/paths.ts";
 import type { RefusedSockets } from "../upstream/turn-link.ts";
 import { CallerSocket } from "./caller-socket.ts";

@@ -6,7 +6,7 @@ import { test } from "node:test";
 import { createRegistry } from "#shared/metrics/ops.ts";
 import { until } from "#shared/testing/until.ts";
 import { deliver, type Deliverable } from "./deliver.ts";
-import { createReplyRoom, type ReplyRoom } from "./reply-room.ts";
+import { createReplyRoom, type ReplyRoom } from "../http/reply-room.ts";
 import { dialects } from "../dialects/index.ts";
 import { createMetrics } from "../metrics.ts";
 import { CallFailure } from "../failures.ts";

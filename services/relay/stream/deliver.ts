@@ -12,7 +12,7 @@ import { eventJson } from "../dialects/sse.ts";
 import { CallFailure } from "../failures.ts";
 import type { CallResponse } from "../http/exchange.ts";
 import { guardStream } from "./guard.ts";
-import type { ReplyPlace, ReplyRoom } from "./reply-room.ts";
+import type { ReplyPlace, ReplyRoom } from "../http/reply-room.ts";
 import type { LiveCall } from "../live-call.ts";
 import type { Metrics } from "../metrics.ts";
 import { pumpStream, type PumpHandle } from "./pump.ts";

@@ -11,7 +11,7 @@ import type { Consumer } from "../upstream/flow.ts";
 import type { Answer } from "../upstream/send.ts";
 import type { CallResponse } from "../http/exchange.ts";
 import { createPieceWriter, type PieceWriter } from "../http/write-pieces.ts";
-import { TurnShare } from "./turn-share.ts";
+import { TurnShare } from "../http/turn-share.ts";
 
 export type Pump = {
   answer: Answer;

@@ -8,7 +8,7 @@ import { createBodyBudget } from "../http/body-budget.ts";
 import { createItemMemory } from "../conversion/item-memory.ts";
 import { dialectNames } from "../dialects/dialect.ts";
 import { createOrphans } from "../stream/orphans.ts";
-import { createReplyRoom } from "../stream/reply-room.ts";
+import { createReplyRoom } from "../http/reply-room.ts";
 import { createUpstreamHealth } from "../upstream/health.ts";
 import { createVideos } from "../videos/videos.ts";
 import { listeningLog, modelOf, scriptedQuota, settlingOf, upstreamOf } from "./fakes.ts";

@@ -11,7 +11,7 @@ import { createItemMemory } from "../conversion/item-memory.ts";
 import { createBodyBudget } from "../http/body-budget.ts";
 import type { SocketsLimits } from "../sockets/sockets.ts";
 import { createOrphans } from "../stream/orphans.ts";
-import { createReplyRoom } from "../stream/reply-room.ts";
+import { createReplyRoom } from "../http/reply-room.ts";
 import { countThreads, createThreads } from "../threads/threads.ts";
 import { createUpstreamHealth } from "../upstream/health.ts";
 import { createVideos } from "../videos/videos.ts";

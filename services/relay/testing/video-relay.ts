@@ -16,7 +16,7 @@ import type { Model } from "../catalog/models.ts";
 import { isPublicAddress, publicRules, type FetchRules } from "#shared/net/guarded-agent.ts";
 import { openQuotaSession } from "../charge/quota-session.ts";
 import { createOrphans } from "../stream/orphans.ts";
-import { createReplyRoom } from "../stream/reply-room.ts";
+import { createReplyRoom } from "../http/reply-room.ts";
 import { createUpstreamHealth } from "../upstream/health.ts";
 import { connectVideoTasks } from "../videos/tasks.ts";
 import { createVideos, defaultVideoBounds, type VideoBounds } from "../videos/videos.ts";

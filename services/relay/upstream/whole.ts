@@ -1,7 +1,7 @@
 import { eventJson } from "../dialects/sse.ts";
 import { CallFailure } from "../failures.ts";
-import type { ReplyPlace } from "../stream/reply-room.ts";
-import { TurnShare } from "../stream/turn-share.ts";
+import type { ReplyPlace } from "../http/reply-room.ts";
+import { TurnShare } from "../http/turn-share.ts";
 import type { ThreadSession } from "../threads/threads.ts";
 import { SendError, type Answer } from "./send.ts";
 

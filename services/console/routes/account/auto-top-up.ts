@@ -64,11 +64,12 @@ const noCard = (request: AccountRequest): Markup =>
 
 function stateOf(rule: AutoTopUp | undefined, { label }: SavedCard, chargedNanos: bigint): Markup {
   const why = rule?.offReason && html`<p class="problems">Switched off: ${rule.offReason}.</p>`;
+  const cap = rule && html`of ${exactMoney(rule.monthlyCapNanos)}`;
   return html`${why}
     <section class="card">
       <dl class="figures-row">
         ${figure("State", rule?.isOn ? badge("on", "success") : badge("off", "secondary"))} ${figure("Card", label)}
-        ${figure("Charged this month", html`${money(chargedNanos)} ${rule && html`of ${exactMoney(rule.monthlyCapNanos)}`}`)}
+        ${figure("Charged this month", html`${money(chargedNanos)} ${cap}`)}
       </dl>
     </section>`;
 }

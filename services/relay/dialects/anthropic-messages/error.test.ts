@@ -49,7 +49,7 @@ const rows = [
     { message: "m", type: "BadRequestError", code: "400" },
   ],
   [
-    { detail: [{ loc: ["body", "top_k"], msg: "m" }] },
+    JSON.parse('{"detail": [{"loc": ["body", "top_k"], "msg": "m"}]}'),
     { message: "m (top_k)", type: undefined, code: undefined, param: "top_k" },
   ],
   ["text", undefined],

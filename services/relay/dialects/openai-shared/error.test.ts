@@ -87,7 +87,7 @@ const rows = [
     { message: "Model does not exist", type: undefined, code: "20012" },
   ],
   [{ detail: { error: "too long" } }, { message: "too long", type: undefined, code: undefined }],
-  [{ error: { code: "1214", msg: "no" } }, { message: "no", type: undefined, code: "1214" }],
+  [JSON.parse('{"error": {"code": "1214", "msg": "no"}}'), { message: "no", type: undefined, code: "1214" }],
   [
     { success: false, errors: [{ code: 5006, message: "no" }] },
     { message: "no", type: undefined, code: "5006" },

@@ -18,7 +18,7 @@ const isBare = (body: unknown): boolean => member(body, "object") === "error";
 export const isError = (json: unknown): boolean =>
   Boolean(member(Array.isArray(json) ? json[0] : json, "error")) || isBare(json);
 
-/** Reads `{error: {message, type, param, code}}`, or what Google's chat endpoint and compatible servers send instead. */
+/** Reads `{error: {message, type, param, code}}`, or what Google's chat endpoint and others send instead. */
 export function readError(body: unknown): UpstreamError | undefined {
   return Array.isArray(body) ? readGoogleError(body) : readPlainError(body);
 }
