@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { LineKind } from "#proto/billing/v1/billing_pb.ts";
 import type { Truth } from "#fake-provider/truth.ts";
-import type { CallLog, Outcome } from "./caller.ts";
+import { type CallLog, type Outcome, silenceReason } from "./caller.ts";
 import {
   check,
   type CheckedAccount,
@@ -215,7 +215,7 @@ const wrongs: Wrong[] = [
   },
   {
     wrong: "a call that is left without a word",
-    evidence: { ...right, calls: [...right.calls, callOf(undefined, "none", "silent for 30 s")] },
+    evidence: { ...right, calls: [...right.calls, callOf(undefined, "none", silenceReason)] },
     problem: /^call 1 was left without a word/,
   },
 ];
