@@ -224,8 +224,8 @@ async function admit({ plan, relay, truth, onRefused }: CallContext): Promise<Li
   try {
     const problem = settling.spool.problem();
     if (problem !== undefined) throw new Error(problem);
-    const unseen = { has: () => false, slice: () => undefined, mayHold: () => false, media: [], addresses: 0 };
-    const body = { ...unseen, textTokens: () => inputTokens };
+    const none = { has: () => false, mayHold: () => false, hasEscapedLetters: () => false };
+    const body = { ...none, slice: () => undefined, media: [], addresses: 0, textTokens: () => inputTokens };
     const envelope = { body, outputCap: plan.outputCap, choices: 1, units: {} } as unknown as Envelope;
     const caller = { keyHash: payer.keyHash, address: "192.0.2.1", from: "", accountId: "", isAuthorized: false };
     const hold = await admitCall(relay, caller, { rid: truth.rid, envelope, model });
@@ -241,6 +241,8 @@ async function admit({ plan, relay, truth, onRefused }: CallContext): Promise<Li
       startedAtMs: Date.now(),
     });
   } catch (error) {
+    // A call that our own fault refuses would make a world in which nothing happens.
+    if (error instanceof TypeError) throw error;
     if (error instanceof CallFailure) onRefused(error.failure.name);
     truth.state = "refused";
     truth.endedAtMs = Date.now();
