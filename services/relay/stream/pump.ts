@@ -7,7 +7,7 @@ import type { StreamTap, Tally } from "../dialects/dialect.ts";
 import { createEventCursor, type EventCursor } from "../dialects/event-cursor.ts";
 import { createTextLikeness, type TextLikeness } from "../dialects/text-likeness.ts";
 import { readStreamEvent, streamBytes, type StreamEvent } from "../dialects/sse.ts";
-import type { Consumer } from "../upstream/flow.ts";
+import { inSteps, type Consumer } from "../upstream/flow.ts";
 import type { Answer } from "../upstream/send.ts";
 import type { CallResponse } from "../http/exchange.ts";
 import { createPieceWriter, type PieceWriter } from "../http/write-pieces.ts";
@@ -237,11 +237,7 @@ class Writing {
 /** The same, as far as a turn of the event loop has room for it; the upstream waits meanwhile. */
 function inTurns(queue: (isWaiting: boolean) => void, consumer: Consumer): Consumer {
   const share = new TurnShare({ pause: () => queue(true), resume: () => queue(false) });
-  return {
-    data: (chunk) => share.take(chunk.length, () => consumer.data(chunk)),
-    end: () => share.take(0, () => consumer.end()),
-    fail: (error) => share.take(0, () => consumer.fail(error)),
-  };
+  return inSteps((bytes, step) => share.take(bytes, step), consumer);
 }
 
 /** How a stream ended whose upstream has ended its answer. */

@@ -1,6 +1,13 @@
 /** Takes an answer's body, piece by piece, in the turn in which it arrives. */
 export type Consumer = { data: (chunk: Buffer) => void; end: () => void; fail: (error: Error) => void };
 
+/** The same consumer, of which each step is done when `take`, told of its bytes, does it. */
+export const inSteps = (take: (bytes: number, step: () => void) => void, { data, end, fail }: Consumer): Consumer => ({
+  data: (chunk) => take(chunk.length, () => data(chunk)),
+  end: () => take(0, end),
+  fail: (error) => take(0, () => fail(error)),
+});
+
 /** The body of an answer on its way to whoever consumes it; what comes before somebody does is kept. */
 export abstract class Flow {
   // The head resolves a promise, the body may follow in the same turn.

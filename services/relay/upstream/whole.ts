@@ -3,6 +3,7 @@ import { CallFailure } from "../failures.ts";
 import type { ReplyPlace } from "../http/reply-room.ts";
 import { TurnShare } from "../http/turn-share.ts";
 import type { ThreadSession } from "../threads/threads.ts";
+import { inSteps } from "./flow.ts";
 import { SendError, type Answer } from "./send.ts";
 
 /** An answer whose bytes are in a thread. */
@@ -74,12 +75,7 @@ function inTurns(answer: Answer): Answer {
   return {
     status,
     headers,
-    consume: ({ data, end, fail }) =>
-      answer.consume({
-        data: (chunk) => take(chunk.length, () => data(chunk)),
-        end: () => take(0, end),
-        fail: (error) => take(0, () => fail(error)),
-      }),
+    consume: (consumer) => answer.consume(inSteps(take, consumer)),
     pause,
     resume,
     abort: () => answer.abort(),
