@@ -24,7 +24,7 @@ export async function resealAll(deps: ResealDeps): Promise<void> {
   for (const column of Object.keys(about) as SealedColumn[]) {
     let page: SealedSecret[] = [];
     do {
-      page = await listSealed(deps.pool, column, { after: page.at(-1)?.id ?? "", limit: atOnce });
+      page = await listSealed(deps.pool, column, { after: page.at(-1)?.id, limit: atOnce });
       for (const secret of page) await reseal(deps, column, secret, counts);
     } while (page.length === atOnce);
   }

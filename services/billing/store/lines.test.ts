@@ -4,6 +4,7 @@ import fc from "fast-check";
 import { v7 } from "uuid";
 import { LineKind } from "#proto/billing/v1/billing_pb.ts";
 import { RecordKind } from "#proto/usage/v1/usage_pb.ts";
+import { dayMs } from "#shared/process/clock.ts";
 import { query } from "#shared/testing/postgres.ts";
 import { startApp } from "../testing/app.ts";
 import { startLedger } from "../testing/ledger.ts";
@@ -16,7 +17,6 @@ before(async () => {
 after(() => server[Symbol.asyncDispose]());
 
 const hourMs = 3_600_000;
-const dayMs = 24 * hourMs;
 const today = Math.floor(Date.now() / dayMs) * dayMs;
 
 /** Some time passes, sums are made or not, and one of two accounts pays, or calls; of some the end comes days later. */

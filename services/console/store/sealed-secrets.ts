@@ -14,17 +14,17 @@ export const sealedColumns = {
 
 export type SealedColumn = keyof typeof sealedColumns;
 
-/** A page of a column's secrets, of ids behind `after`, in their order. */
+/** A page of a column's secrets, of ids behind `after`, in their order; undefined: the first page. */
 export async function listSealed(
   db: Queryable,
   of: SealedColumn,
-  { after, limit }: { after: string; limit: number },
+  { after, limit }: { after: string | undefined; limit: number },
 ): Promise<SealedSecret[]> {
   const { table, id, column } = sealedColumns[of];
   const { rows } = await db.query<SealedSecret>(
     `SELECT ${id}::text AS id, ${column} AS sealed FROM console.${table}
-     WHERE ${column} IS NOT NULL AND ${id}::text > $1 ORDER BY ${id}::text LIMIT $2`,
-    [after, limit],
+     WHERE ${column} IS NOT NULL AND (${id} > $1 OR $1 IS NULL) ORDER BY ${id} LIMIT $2`,
+    [after ?? null, limit],
   );
   return rows;
 }
@@ -37,7 +37,7 @@ export async function replaceSealed(
 ): Promise<boolean> {
   const { table, id, column } = sealedColumns[of];
   const { rowCount } = await db.query(
-    `UPDATE console.${table} SET ${column} = $3 WHERE ${id}::text = $1 AND ${column} = $2`,
+    `UPDATE console.${table} SET ${column} = $3 WHERE ${id} = $1 AND ${column} = $2`,
     [rowId, sealed, resealed],
   );
   return (rowCount ?? 0) > 0;
