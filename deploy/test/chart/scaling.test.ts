@@ -28,7 +28,7 @@ test("what scales asks for a gauge of the relay, and for billing's stream", { sk
 
   assert.ok(streams.length > 0 && queries.length > 0 && pods.length > 0);
   for (const { stream, consumer } of streams) assert.deepEqual([stream, consumer], [usageStream, consumerName]);
-  for (const name of [...pods, ...queries.flatMap((query) => query.match(/relay_\w+/g) ?? [])])
+  for (const name of [...pods, ...queries.flatMap((query) => query.match(/\b(?:relay|nodejs)_\w+/g) ?? [])])
     assert.ok(
       gauges.some((gauge) => gauge.name === name),
       `the relay has no gauge ${name}`,

@@ -30,6 +30,7 @@ const order: readonly RegExp[] = [
   /^kubectl .*\bget (networkpolicies|pods|jobs|events|deployments|secret SECRET)/,
   /^kubectl .*\bget secret .*authority/,
   /^kubectl .*describe pod POD \| tail/,
+  /^kubectl .*delete pod POD /,
   /^kubectl .*rollout restart /,
   /^kubectl cordon /,
   /^kubectl drain -l /,

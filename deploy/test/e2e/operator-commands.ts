@@ -64,7 +64,7 @@ export const notRun: readonly (readonly [RegExp, string])[] = [
   [/^kubectl .*rollout (status|history) /, "tells what the cluster knows"],
   [/^kubectl .*logs POD --previous/, "tells of a container that has ended"],
   [/^kubectl .*component=(console|backup|restore)( |$)/, "reads a log of what does not run here"],
-  [/^kubectl (-n "\$NS" (create|rollout (restart|pause))|cordon|drain) /, "changes the cluster"],
+  [/^kubectl (-n "\$NS" (create|delete pod|rollout (restart|pause))|cordon|drain) /, "changes the cluster"],
   [/^helm /, "changes the release, or tells what the cluster knows"],
   [/^(export|NATS_URL=)/, "copies or replaces all stores; drills of their own do it"],
   [/^(admin close|operator restore-day)( |$)/, "needs a day that is final, which takes days"],
