@@ -17,19 +17,29 @@ const odd = Object.entries(oddAnswers).map(([name, answer]) => {
   return { name, model, answer, frame: framings["plain"] };
 });
 
+const swapped = Object.entries(plainAnswers).map(([name, answer]) => ({
+  model: `odd-${name}-swapped`,
+  answer,
+  frame: framings["plain"],
+}));
+
 const bare = { object: "error", message: "No such voice", type: "invalid_request_error", param: null, code: "1500" };
 const refused: FixedAnswer = { whole: Buffer.from(JSON.stringify(bare)), stream: Buffer.alloc(0), status: 400 };
 const refusing = "odd-error";
 
-const fixed = [...framed, ...odd].map(({ model, answer: { whole, events }, frame }): [string, FixedAnswer] => [
-  model,
-  { whole: Buffer.from(JSON.stringify(whole)), stream: Buffer.from(frame?.(events) ?? "") },
-]);
-const upstream = await startFixedUpstream({ ...Object.fromEntries(fixed), [refusing]: refused });
+type Served = { model: string; answer: OddAnswer; frame: ((events: object[]) => string) | undefined };
+const fixedOf = ({ model, answer: { whole, events }, frame }: Served) =>
+  [model, { whole: Buffer.from(JSON.stringify(whole)), stream: Buffer.from(frame?.(events) ?? "") }] as const;
+const fixed = [...framed, ...odd].map(fixedOf);
+const otherwise = swapped.map(fixedOf).map(([model, answer]) => [model, { ...answer, isSwapped: true }] as const);
+const upstream = await startFixedUpstream({
+  ...Object.fromEntries<FixedAnswer>([...fixed, ...otherwise]),
+  [refusing]: refused,
+});
 after(() => upstream.close());
 
 const routes = [
-  ...[...framed, ...odd].map(({ model, answer: { dialect } }) => ({ model, dialect })),
+  ...[...framed, ...odd, ...swapped].map(({ model, answer: { dialect } }) => ({ model, dialect })),
   { model: refusing, dialect: "openai-chat" as const },
 ];
 const world = await sharedWorldWith(() => ({
@@ -70,6 +80,15 @@ describe("an answer is what it is in every format, and charged as its provider b
   for (const [name, answer] of Object.entries(plainAnswers)) {
     const model = `odd-${name}-plain`;
     for (const client of clientNames) test(`${name}: ${client}, whole`, () => check(client, model, answer, false));
+  }
+});
+
+describe("who is answered whole where he asked for a stream, or by a stream, gets what he asked for and pays it", () => {
+  for (const { model, answer } of swapped) {
+    for (const client of clientNames) {
+      test(`${client}: ${model}, whole`, () => check(client, model, answer, false));
+      test(`${client}: ${model}, streamed`, () => check(client, model, answer, true));
+    }
   }
 });
 

@@ -13,8 +13,8 @@ import {
   type UpstreamError,
 } from "../dialects/dialect.ts";
 import { TallyFold } from "../dialects/fold-tally.ts";
-import type { ReplyUsage } from "../dialects/reply.ts";
-import { readWholeReply, ReplyShower } from "../dialects/show-reply.ts";
+import { unfoldReply, type ReplyUsage } from "../dialects/reply.ts";
+import { readStreamedReply, readWholeReply, ReplyShower } from "../dialects/show-reply.ts";
 import type { StreamEvent } from "../dialects/sse.ts";
 import { CallFailure, failures } from "../failures.ts";
 import { countedTally, usageOf } from "../charge/meter.ts";
@@ -121,6 +121,35 @@ export function convertReply(
   if (!read) return undefined;
   const { tally, reply } = read;
   return { tally, body: reply && Buffer.from(JSON.stringify(client.writeReply(reply, asked))) };
+}
+
+/**
+ * A whole answer that came to who asked for a stream, as the events of one: its provider has made it, and bills it.
+ * Undefined when the body is none of the upstream's own, or cannot be shown.
+ */
+export function streamOfReply(
+  body: unknown,
+  converting: ReplyConversion,
+): { tally: Tally; events: string[] } | undefined {
+  const { conversion, asked, envelope, quirks } = converting;
+  const show = (tally: Tally): ReplyUsage | undefined => shownUsage(tally, converting);
+  const read = readWholeReply(conversion.provider.answers, body, { envelope, quirks }, show);
+  if (!read?.reply) return undefined;
+  const writer = conversion.client.createStreamWriter(asked);
+  return { tally: read.tally, events: unfoldReply(read.reply).map((event) => writer.write(event)) };
+}
+
+/** A stream that came to who asked for a whole answer, as that answer. Undefined when it breaks off, or is none. */
+export function replyOfStream(
+  bytes: Buffer,
+  converting: ReplyConversion,
+): { tally: Tally; body: Buffer; json: unknown } | undefined {
+  const { conversion, asked, envelope, quirks } = converting;
+  const show = (tally: Tally): ReplyUsage | undefined => shownUsage(tally, converting);
+  const read = readStreamedReply(conversion.provider.answers, bytes, { envelope, quirks }, show);
+  if (!read?.reply) return undefined;
+  const json = conversion.client.writeReply(read.reply, asked);
+  return { tally: read.tally, json, body: Buffer.from(JSON.stringify(json)) };
 }
 
 /** For answers that break their own format where the upstream reports no error; callers see no words of a reader. */

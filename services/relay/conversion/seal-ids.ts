@@ -1,4 +1,5 @@
 import type { StreamTap } from "../dialects/dialect.ts";
+import { eventsOf } from "../dialects/event-cursor.ts";
 import type { Binding } from "../threads/messages.ts";
 import { sealId } from "./sealed-id.ts";
 
@@ -91,4 +92,10 @@ export function sealTap(tap: StreamTap, idsOf: (json: unknown) => string[], seal
       return text === "" ? text : sealer.sealKnown(Buffer.from(text)).toString();
     },
   };
+}
+
+/** Written events, with the ids in them sealed. */
+export function sealEvents(written: readonly string[], idsOf: (json: unknown) => string[], sealer: IdSealer): string[] {
+  const events = eventsOf(Buffer.from(written.join("")));
+  return Array.from(events, ({ bytes, json }) => sealer.seal(bytes ?? Buffer.alloc(0), idsOf(json)).toString());
 }

@@ -2,16 +2,18 @@ import type { UnitLimits } from "../charge/possible-usage.ts";
 import type { Quirk } from "../dialects/conversation.ts";
 import type { Dialect, Envelope, Tally } from "../dialects/dialect.ts";
 import { eventJson } from "../dialects/sse.ts";
-import { convertReply } from "./convert.ts";
+import { eventStreamType } from "../http/respond.ts";
+import { clients, providers } from "../dialects/conversions.ts";
+import { convertReply, replyOfStream, streamOfReply } from "./convert.ts";
 import type { Prepared } from "./prepare.ts";
 import type { Binding } from "../threads/messages.ts";
-import { IdSealer } from "./seal-ids.ts";
+import { IdSealer, sealEvents } from "./seal-ids.ts";
 
 /** What a whole answer is read by. */
 export type ReplyReading = {
   envelope: Envelope;
   /** The caller's. */
-  dialect: Pick<Dialect, "rewriteReply" | "stateIdsOf">;
+  dialect: Pick<Dialect, "name" | "rewriteReply" | "stateIdsOf">;
   prepared: Pick<Prepared, "dialect" | "conversion" | "single">;
   quirks: ReadonlySet<Quirk>;
   /** What the model can have used at most. */
@@ -28,9 +30,51 @@ export type WholeReply = { tally: Tally; body: Buffer; contentType: string };
 /** A whole answer; without a reply it cannot be read, or is a refusal in the provider's words. */
 export type ReadReply = { reply?: WholeReply | undefined; refusal?: string | undefined };
 
+const eventsStart = /^\u{feff}?\s*(?:data|event|id|retry)?:/u;
+
+/** Whether an answer came whole to who asked for a stream, or as events to who asked for a whole one. */
+function isOtherwise(parsed: unknown, bytes: Buffer, { envelope: { answer } }: ReplyReading): boolean {
+  if (answer !== "json") return answer === "events";
+  return parsed === undefined && eventsStart.test(bytes.toString("utf8", 0, 64));
+}
+
+/** By what an answer is shown in the other way, streamed or whole, than it came in; undefined where nothing does it. */
+function showingOf({ envelope, prepared, dialect }: ReplyReading): Prepared["conversion"] {
+  if (prepared.conversion) return prepared.conversion;
+  const [client, provider] = [clients[dialect.name], providers[prepared.dialect.name]];
+  if (!client || !provider || prepared.single) return undefined;
+  const { model, wantsStreamUsage } = envelope;
+  return { client, provider, asked: { model, wantsStreamUsage } };
+}
+
+/** The same in the way that was asked for: its provider has made it, and bills it. */
+function replyOtherwise(
+  parsed: unknown,
+  bytes: Buffer,
+  reading: ReplyReading,
+  conversion: NonNullable<Prepared["conversion"]>,
+): WholeReply | undefined {
+  const { envelope, dialect, quirks, limits, binding } = reading;
+  const sealing = binding && dialect.stateIdsOf && { sealer: new IdSealer(binding), idsOf: dialect.stateIdsOf };
+  const converting = { conversion, asked: conversion.asked, envelope, quirks, limits };
+  if (envelope.answer !== "events") {
+    const { tally, body, json } = replyOfStream(bytes, converting) ?? {};
+    const sealed = body && sealing ? sealing.sealer.seal(body, sealing.idsOf(json)) : body;
+    return tally && sealed && { tally, body: sealed, contentType: "application/json" };
+  }
+  const { tally, events } = streamOfReply(parsed, converting) ?? {};
+  const sealed = events && sealing ? sealEvents(events, sealing.idsOf, sealing.sealer) : events;
+  return tally && sealed && { tally, body: Buffer.from(sealed.join("")), contentType: eventStreamType };
+}
+
 function replyOf(parsed: unknown, bytes: Buffer, reading: ReplyReading): WholeReply | undefined {
   const { envelope, prepared, dialect, quirks, limits, binding } = reading;
   const { conversion, single } = prepared;
+  if (isOtherwise(parsed, bytes, reading)) {
+    const showing = showingOf(reading);
+    if (showing) return replyOtherwise(parsed, bytes, reading, showing);
+    // Formats that nothing turns into a stream pass whole, as some of their models are documented to answer.
+  }
   const contentType = envelope.answer === "json" ? "application/json" : reading.contentType;
   if (conversion) {
     const { asked } = conversion;

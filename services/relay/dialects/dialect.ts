@@ -234,8 +234,6 @@ export type Dialect = UpstreamDialect & {
   defaultModel?: string;
   /** Whether it is spoken on a WebSocket instead of by POST. */
   isOfSocket?: true;
-  /** Whether some models answer whole although a stream was asked for, as whisper-1 is documented to. */
-  mayIgnoreStream?: true;
   /** Reads a request whose required fields are there. Throws RequestError, or what reading a field throws. */
   readEnvelope: (body: RequestBody, model: string) => Envelope;
   /** The body as the upstream shall get it. */

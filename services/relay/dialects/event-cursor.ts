@@ -96,3 +96,12 @@ class ChunkCursor implements EventCursor {
 export function createEventCursor(maxEventBytes: number): EventCursor {
   return new ChunkCursor(maxEventBytes);
 }
+
+/** All events of a stream that is whole, the last one also without its blank line. Raises EventTooLargeError. */
+export function* eventsOf(bytes: Buffer): Generator<StreamEvent> {
+  const cursor = createEventCursor(bytes.length);
+  cursor.push(bytes);
+  for (let event = cursor.next(); event; event = cursor.next()) yield event;
+  const rest = cursor.rest();
+  if (rest.length > 0) yield readStreamEvent(rest);
+}

@@ -66,7 +66,6 @@ const fromSound = {
   measures: [["mediaMs"], ["audioInputTokens", "outputTokens"]],
   requiredFields: ["model", "file"],
   takesForm: true,
-  mayIgnoreStream: true,
   readEnvelope: transcriptionsRequest.readEnvelope,
   prepareBody: replaceModelInForm,
   ...metered(transcriptionsAnswers),

@@ -2,6 +2,7 @@ import type { UsageBucket } from "#shared/money/pricing.ts";
 import type { AnswerFormat, AnswerSink, DeliveredBucket, ReadingContext, ToldUsage } from "./answer.ts";
 import type { Tally, UpstreamError } from "./dialect.ts";
 import { TallyFold } from "./fold-tally.ts";
+import { eventsOf } from "./event-cursor.ts";
 import { BrokenReplyError, foldReply, type Reply, type ReplyEvent, type ReplyPart, type ReplyUsage } from "./reply.ts";
 
 /** How an answer is shown. */
@@ -92,16 +93,13 @@ function replyOf(events: readonly ReplyEvent[]): Reply | undefined {
   }
 }
 
-/**
- * Reads a whole answer once, to be charged and to be shown. Undefined when it is none of the format; `reply` is, when
- * it is one that cannot be shown.
- */
-export function readWholeReply(
-  { readReply }: AnswerFormat,
-  body: unknown,
-  context: ReadingContext,
+type ShownReply = { tally: Tally; reply: Reply | undefined };
+
+/** Reads an answer once, to be charged and to be shown as a whole; `read` tells whether it is one of the format. */
+function readShown(
+  read: (sink: AnswerSink) => boolean,
   usageOf: (tally: Tally) => ReplyUsage | undefined,
-): { tally: Tally; reply: Reply | undefined } | undefined {
+): ShownReply | undefined {
   const fold = new TallyFold();
   const events: ReplyEvent[] = [];
   const shower = new ReplyShower(fold, {
@@ -110,5 +108,30 @@ export function readWholeReply(
     error: (error) => error,
     unreadable: () => undefined,
   });
-  return readReply(body, shower, context) ? { tally: fold.tally, reply: replyOf(events) } : undefined;
+  return read(shower) ? { tally: fold.tally, reply: replyOf(events) } : undefined;
 }
+
+/**
+ * Reads a whole answer once, to be charged and to be shown. Undefined when it is none of the format; `reply` is, when
+ * it is one that cannot be shown.
+ */
+export const readWholeReply = (
+  { readReply }: AnswerFormat,
+  body: unknown,
+  context: ReadingContext,
+  usageOf: (tally: Tally) => ReplyUsage | undefined,
+): ShownReply | undefined => readShown((sink) => readReply(body, sink, context), usageOf);
+
+/** The same of a stream that is all there. Raises EventTooLargeError. */
+export const readStreamedReply = (
+  { createStreamReader }: AnswerFormat,
+  bytes: Buffer,
+  context: ReadingContext,
+  usageOf: (tally: Tally) => ReplyUsage | undefined,
+): ShownReply | undefined =>
+  readShown((sink) => {
+    const reader = createStreamReader(sink, context);
+    for (const event of eventsOf(bytes)) reader.read(event);
+    reader.end();
+    return true;
+  }, usageOf);

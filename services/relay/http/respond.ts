@@ -7,7 +7,7 @@ export function requestIdHeaders(rid: string): Record<string, string> {
   return { "x-request-id": rid, "request-id": rid };
 }
 
-const eventStreamType = "text/event-stream; charset=utf-8";
+export const eventStreamType = "text/event-stream; charset=utf-8";
 
 /** Headers of a streamed answer; proxies on the way must neither hold back, change nor store it. */
 export function streamHeaders(rid: string, contentType = eventStreamType): Record<string, string> {

@@ -135,12 +135,9 @@ function readAnswer(
   return readLargeWhole(answer, limits.maxReplyBytes, { place, openSession, largeFrom: isInThread ? 0 : largeBytes });
 }
 
-/** Whether the answer to such a request is one that comes whole. */
-function isWhole({ envelope, dialect }: Deliverable, { answer, prepared }: UpstreamAnswer): boolean {
-  if (isEncoded(answer)) return false;
-  const { answer: kind } = envelope;
-  if (prepared.single || kind === "json" || kind === "text") return true;
-  return kind === "events" && dialect.mayIgnoreStream === true;
+/** Whether the answer to such a request is one that can be read as a whole: also where a stream was asked for. */
+function isWhole({ envelope }: Deliverable, { answer, prepared }: UpstreamAnswer): boolean {
+  return !isEncoded(answer) && (prepared.single !== undefined || envelope.answer !== "bytes");
 }
 
 const invalid = ({ headers }: Answer): CallFailure => new CallFailure({ name: "upstream_invalid", cause: headers });
