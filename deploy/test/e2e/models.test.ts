@@ -42,7 +42,7 @@ describe("GET /v1/models", () => {
     const { secret } = await world.createCustomer();
     for (const version of ["provider-version", "anthropic-version"]) {
       const reply = await list({ "x-api-key": secret, [version]: "2023-06-01" });
-      const byBearer = await list({ authorization: `Bearer ${secret}`, [version]: "2023-06-01" });
+      const byBearer = await list({ authorization: `Bearer ${secret}`, "anthropic-version": "2023-06-01" });
       assert.deepEqual(byBearer.json(), reply.json(), "the newest clients send their key so");
       const { data, ...page } = reply.json() as { data: Json[] };
       assert.deepEqual(page, { has_more: false, first_id: allModels[0], last_id: allModels.at(-1) });
@@ -61,6 +61,7 @@ describe("GET /v1/models", () => {
     const authorization = `Bearer ${secret}`;
     for (const headers of [
       { authorization },
+      { authorization, "provider-version": "2023-06-01" },
       { authorization, "provider-version": "soon" },
       { authorization, "x-api-key": "sk-wrong" },
       { authorization, "x-api-key": "sk-wrong", "provider-version": "soon" },

@@ -28,12 +28,13 @@ test("API spec, Endpoints: `GET /v1/models`: no body. Returns the Format B list 
   assert.equal(wantsFormatB({ "x-api-key": "k", "anthropic-version": "2023-06-01" }), true);
   assert.equal(wantsFormatB({ "x-api-key": "k" }), false);
   assert.equal(wantsFormatB({ "x-api-key": "k", "provider-version": "soon" }), false);
+  assert.equal(wantsFormatB({ authorization: "Bearer k", "provider-version": "2026-10-21" }), false);
+  assert.equal(wantsFormatB({ "x-api-key": "", "provider-version": "2026-10-21" }), false);
   assert.equal(wantsFormatB({ authorization: "Bearer k" }), false);
   assert.equal(wantsFormatB({}), false);
 });
 
 test("API spec, Authentication: Format B takes `Authorization: Bearer` as well, which is all that its newest clients send", () => {
-  assert.equal(wantsFormatB({ authorization: "Bearer k", "provider-version": "2026-10-21" }), true);
   assert.equal(wantsFormatB({ authorization: "Bearer k", "anthropic-version": "2023-06-01" }), true);
 });
 

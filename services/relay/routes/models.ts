@@ -8,10 +8,12 @@ import { readVersion } from "../http/read.ts";
 
 /**
  * API spec, Endpoints: the Format B list when both `x-api-key` and `provider-version` are present. The newest clients
- * of Format B send their key as `Authorization: Bearer`, which that format takes as well, so the version alone decides.
+ * of Format B send their key as `Authorization: Bearer`, which that format takes as well; they are known by the name
+ * that they have for the version.
  */
 export function wantsFormatB(headers: IncomingHttpHeaders): boolean {
-  return readVersion(headers) !== undefined;
+  if (readVersion(headers) === undefined) return false;
+  return Boolean(headers["x-api-key"]) || headers["anthropic-version"] !== undefined;
 }
 
 /** Prices by the catalog's names of what is charged, in USD per 1,000,000 units. */
