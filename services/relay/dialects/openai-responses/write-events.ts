@@ -6,7 +6,7 @@ import { endingOf } from "./finish-reasons.ts";
 import { echoSettings, idBase, writeFailure, writeUsage, type ResponseObject } from "./response.ts";
 import {
   abandonBlock,
-  closeMessage,
+  closeItem,
   finishBlock,
   startBlock,
   writeDelta,
@@ -59,13 +59,15 @@ function finishChoice(writing: Writing, output: OutputItem[], { reason, explanat
 
 function finishResponse(writing: Writing, response: ResponseObject, usage: ReplyUsage | undefined): void {
   finishBlock(writing, response.output);
-  closeMessage(writing, response.output);
   const { status, details } = endingOf(writing.reason, writing.hasRefusal);
+  // What an answer was cut in is not whole either.
+  closeItem(writing, response.output, status);
   Object.assign(response, { status, incomplete_details: details, usage: writeUsage(usage) });
   writing.emit(`response.${status}`, { response });
 }
 
 function failResponse(writing: Writing, response: ResponseObject, error: UpstreamError): void {
+  if (writing.call) closeItem(writing, response.output);
   abandonBlock(writing);
   Object.assign(response, { status: "failed", error: writeFailure(error) });
   writing.emit("response.failed", { response });
@@ -104,6 +106,7 @@ export function createResponseWriter(asked: CallerRequest, emit: Emit): Response
     base: "",
     response: undefined,
     message: undefined,
+    call: undefined,
     block: undefined,
     reason: "stop",
     hasRefusal: false,

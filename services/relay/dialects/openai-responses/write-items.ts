@@ -10,6 +10,7 @@ import type {
   CustomCallItem,
   FunctionCallItem,
   ImageItem,
+  ItemStatus,
   MessageItem,
   OutputItem,
   ReasoningItem,
@@ -39,6 +40,8 @@ export type Writing = {
   response: ResponseObject | undefined;
   /** A message takes all texts that follow each other as its parts, so it is closed by what comes next. */
   message: MessageItem | undefined;
+  /** A call that nothing more comes of: whether it is whole or was cut, what comes next tells. */
+  call: FunctionCallItem | CustomCallItem | undefined;
   block: OpenBlock | undefined;
   reason: FinishReason;
   hasRefusal: boolean;
@@ -59,16 +62,17 @@ function addItem<Item extends OutputItem>(writing: Writing, output: OutputItem[]
 const finishItem = (writing: Writing, output: OutputItem[], item: OutputItem): void =>
   writing.emit("response.output_item.done", { output_index: lastIndex(output), item });
 
-/** Ends the message that is open, if any. */
-export function closeMessage(writing: Writing, output: OutputItem[]): void {
-  const { message } = writing;
-  if (!message) return;
-  writing.message = undefined;
-  message.status = "completed";
-  finishItem(writing, output, message);
+/** Ends the message or call that is open, if any. */
+export function closeItem(writing: Writing, output: OutputItem[], status: ItemStatus = "completed"): void {
+  const item = writing.message ?? writing.call;
+  if (!item) return;
+  writing.message = writing.call = undefined;
+  item.status = status;
+  finishItem(writing, output, item);
 }
 
 function openMessage(writing: Writing, output: OutputItem[]): MessageItem {
+  if (writing.call) closeItem(writing, output);
   writing.message ??= addItem(writing, output, {
     type: "message",
     id: itemId(writing, "msg", output),
@@ -112,7 +116,7 @@ function startItem(writing: Writing, output: OutputItem[], start: BlockStart): O
     writing.emit("response.content_part.added", { ...partPlace(output, message), part });
     return message;
   }
-  closeMessage(writing, output);
+  closeItem(writing, output);
   if (start.kind === "image") return addPicture(writing, output, start);
   if (start.kind === "thinking") {
     return addItem(writing, output, { type: "reasoning", id: itemId(writing, "rs", output), summary: [] });
@@ -218,7 +222,6 @@ function finishCall(
   item: FunctionCallItem | CustomCallItem,
   text: string,
 ): void {
-  item.status = "completed";
   if (item.type === "function_call") {
     const place = itemPlace(output, item);
     // No arguments are an empty object (trap 26), also for who adds up the deltas.
@@ -229,12 +232,12 @@ function finishCall(
     item.input = text;
     writing.emit("response.custom_tool_call_input.done", { ...itemPlace(output, item), input: text });
   }
-  finishItem(writing, output, item);
+  writing.call = item;
 }
 
 /** State of a text or call goes into a reasoning item of its own, right behind. */
 function writeStateItem(writing: Writing, output: OutputItem[], opaque: Opaque): void {
-  closeMessage(writing, output);
+  closeItem(writing, output);
   const id = itemId(writing, "rs", output);
   const encrypted_content = writeItemState(opaque);
   const item = addItem(writing, output, { type: "reasoning", id, summary: [], encrypted_content });

@@ -247,6 +247,30 @@ for (const [reason, status, details] of endRows) {
   });
 }
 
+test("trap 12: what an answer was cut in is incomplete, as its last event and its own tell; what is before is whole", () => {
+  const freeText = [open({ kind: "call", id: "c2", name: "shell", isFreeText: true }), delta("ls"), end];
+  for (const last of [textBlock, callBlock, freeText]) {
+    for (const [reason, status] of [
+      ["length", "incomplete"],
+      ["refusal", "incomplete"],
+      ["calls", "completed"],
+    ] as const) {
+      const told = write([start, ...textBlock, ...callBlock, ...last, ended(reason), finish]);
+      const statusOf = (item: ResponseOutputItem): unknown => (item as { status?: string }).status;
+      const done = told.events.flatMap((event) => (event.type === "response.output_item.done" ? [event.item] : []));
+      assert.deepEqual(done.map(statusOf), ["completed", "completed", status]);
+      assert.deepEqual(lastResponse(told.last).output, done);
+    }
+  }
+});
+
+test("a call that came whole is told as such where the answer fails behind it", () => {
+  const error: ReplyEvent = { kind: "error", error: { message: "Broken", type: undefined, code: undefined } };
+  const { types, last } = write([start, ...callBlock, error]);
+  assert.deepEqual(types.slice(-2), ["response.output_item.done", "response.failed"]);
+  assert.match(JSON.stringify(lastResponse(last).output), /"status":"completed"/);
+});
+
 test("a refusal in words is a whole answer", () => {
   const { last } = write([start, open({ kind: "refusal" }), delta("No."), end, ended("refusal"), finish]);
   assert.equal(lastResponse(last).status, "completed");
