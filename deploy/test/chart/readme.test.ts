@@ -3,10 +3,11 @@ import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, describe, test } from "node:test";
-import { parse } from "yaml";
+import { parse, parseAllDocuments, stringify } from "yaml";
 import { repository } from "../../tools/checks/run.ts";
 import { cannotRunHelm, chartFolder, render } from "./helm.ts";
 import { type KubeObject, podsOf } from "./objects.ts";
+import type { Tree } from "./values-file.ts";
 
 /** What the README says of how long each service takes to leave: preStop and the grace period, in seconds. */
 function patienceToldIn(readme: string): Map<string, { preStop: number; grace: number }> {
@@ -69,4 +70,37 @@ describe("the chart's README", { skip: cannotRunHelm }, () => {
       [],
     );
   });
+
+  test("its objects for External Secrets make the Secrets of its values", () => {
+    const block = yamlBlocks(readme).find((text) => text.includes("kind: ExternalSecret"));
+    assert.ok(block, "the README shows an ExternalSecret");
+    const objects = parseAllDocuments(block).map((document) => document.toJS() as ExternalSecret);
+    const made = objects.map(({ metadata, spec }) => `${metadata.namespace}/${spec.target.name}`);
+    assert.deepEqual(made, ["model-relay/model-relay", "model-relay/provider-keys"]);
+  });
+
+  test("its values for the CSI driver mount providers' keys where providers are called", async () => {
+    const block = yamlBlocks(readme).find((text) => text.includes("secrets-store.csi.k8s.io"));
+    assert.ok(block, "the README shows a CSI volume");
+    const file = join(folder, "csi-values.yaml");
+    const minimal = await readFile(join(chartFolder, "ci/minimal-values.yaml"), "utf8");
+    await writeFile(file, stringify(merged(parse(minimal) as Tree, parse(block) as Tree)));
+    const mounting = podsOf(await render(file)).filter(({ spec }) =>
+      spec.containers.some(({ volumeMounts = [] }) => volumeMounts.some(({ name }) => name === "providers")),
+    );
+    assert.deepEqual(mounting.map(({ component }) => component).toSorted(), ["relay", "video-task"]);
+  });
+});
+
+type ExternalSecret = { metadata: { namespace: string }; spec: { target: { name: string } } };
+
+const yamlBlocks = (readme: string): string[] =>
+  [...readme.matchAll(/^```yaml\n([^]*?)^```$/gm)].map(([, block = ""]) => block);
+
+/** Values with others over them, one level down. */
+const merged = (values: Tree, over: Tree): Tree => ({
+  ...values,
+  ...Object.fromEntries(
+    Object.entries(over).map(([name, value]) => [name, { ...(values[name] as Tree | undefined), ...(value as Tree) }]),
+  ),
 });
