@@ -47,7 +47,11 @@ describe("commands of pages for operators, on a control plane", { skip }, () => 
   const shell = async (line: string, words: Record<string, string> = {}): Promise<CommandResult> => {
     const told = line.replaceAll(/\b[A-Z]+\b/g, (word) => words[word] ?? word);
     const variables = [`HOME=${folder}`, `KUBECONFIG=${cluster.kubeconfig}`, "NS=model-relay", "RELEASE=model-relay"];
-    const ran = await run("env", ["-C", folder, ...variables, "sh", "-c", `PATH="${folder}/bin:$PATH"; ${told}`], folder);
+    const ran = await run(
+      "env",
+      ["-C", folder, ...variables, "sh", "-c", `PATH="${folder}/bin:$PATH"; ${told}`],
+      folder,
+    );
     // kubectl marks a restart by the second, and pages restart the same Deployments in several commands.
     return ran.errors.includes("already been triggered within the past second") ? shell(line, words) : ran;
   };
