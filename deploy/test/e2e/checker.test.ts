@@ -122,6 +122,16 @@ const wrongs: Wrong[] = [
     counts: { missing: 1, booked: 1 },
   },
   {
+    wrong: "a whole answer charged by its model's prices, not by those of its version",
+    evidence: {
+      ...right,
+      lines: right.lines.map((line) => ({ ...line, priceVersion: "two" })),
+      prices: { ...right.prices, "model@two": { ...prices, outputTokens: prices.outputTokens * 2n } },
+    },
+    problem: /^whole: must cost at least \d+ /,
+    counts: { missing: 2, booked: 0 },
+  },
+  {
     wrong: "a whole answer that is only charged at its checkpoint",
     evidence: withLines(right.lines.filter(({ kind }) => kind !== LineKind.FINAL_ADJUSTMENT)),
     problem: /^late: must cost at least 301 \(whole, PROVISIONAL_CHARGE/,

@@ -14,6 +14,8 @@ export type CheckedLine = {
   sequence: bigint;
   /** Whether it says that the relay was lost: the charge is what a checkpoint said. */
   isRelayLost?: boolean;
+  /** The version of the prices that it was charged at. */
+  priceVersion?: string;
 };
 
 /** An account after everything came to rest. */
@@ -32,7 +34,7 @@ export type Evidence = {
   truth: readonly Truth[];
   lines: readonly CheckedLine[];
   accounts: readonly CheckedAccount[];
-  /** By model. */
+  /** By model; those of one price version by `model@version`. */
   prices: Record<string, Prices>;
   /** Nano-USD that a call must cost at least, by rid: what a checkpoint is known to have written down. */
   floors?: ReadonlyMap<string, bigint>;
@@ -179,7 +181,7 @@ function lossOf({ rid, truth: [served] }: Case, nanos: bigint, { boundNanos }: L
 function dueOf({ call, truth, lines }: Case, prices: Record<string, Prices>, floorNanos: bigint): Due {
   const [served] = truth;
   if (call?.outcome === "error" || !served) return { minNanos: 0n, maxNanos: 0n };
-  const modelPrices = prices[served.model];
+  const modelPrices = prices[`${served.model}@${lines[0]?.priceVersion}`] ?? prices[served.model];
   if (!modelPrices) throw new Error(`${served.model} has no price`);
   if (call?.outcome === "whole" && served.claim) {
     const exactNanos = priceOf(served.claim, modelPrices);

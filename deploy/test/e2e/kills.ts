@@ -103,6 +103,8 @@ export async function readMetric(opsUrl: string, name: string): Promise<number> 
 }
 
 export type Outcomes = Pick<Evidence, "floors" | "lossRule" | "firstNumbers" | "overspendBoundNanos"> & {
+  /** Prices of versions, beside those of the models; see Evidence. */
+  versionPrices?: Evidence["prices"];
   calls: readonly CallLog[];
   /** The relays that run at the end. */
   relays: readonly Service[];
@@ -118,7 +120,7 @@ export type Audit = { report: Report; ends: string; lines: readonly CheckedLine[
  */
 export async function auditBooks(books: Books, outcomes: Outcomes): Promise<Audit> {
   const { world, customers } = books;
-  const { calls, relays, quietTimeoutMs = defaultQuietTimeoutMs, ...rules } = outcomes;
+  const { calls, relays, quietTimeoutMs = defaultQuietTimeoutMs, versionPrices, ...rules } = outcomes;
   const restless = await untilQuiet(books, relays, quietTimeoutMs).then(
     () => [],
     (error: unknown) => [String(error)],
@@ -129,7 +131,8 @@ export async function auditBooks(books: Books, outcomes: Outcomes): Promise<Audi
     accounts.push({ accountId, creditedNanos, ...(await world.moneyOf(accountId)) });
     lines.push(...(await world.ledgerOf(accountId)).map(toChecked));
   }
-  const report = check({ calls, truth: world.fake.truth, lines, accounts, prices: modelPrices, ...rules });
+  const prices = { ...modelPrices, ...versionPrices };
+  const report = check({ calls, truth: world.fake.truth, lines, accounts, prices, ...rules });
   const { records } = await world.billing.listQuarantine({});
   report.problems.push(...records.map(({ reason }) => `in quarantine: ${reason}`), ...restless);
   return { report, ends: describeEnds(calls, lines), lines };
@@ -155,6 +158,7 @@ export function toChecked({ rid, accountId, kind, amountNanos, usage }: LedgerLi
     relaySession: usage?.relaySession ?? "",
     sequence: usage?.sequence ?? -1n,
     isRelayLost: usage?.endCause === EndCause.RELAY_LOST,
+    priceVersion: usage?.priceVersion ?? "",
   };
 }
 
