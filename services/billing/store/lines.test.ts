@@ -2,8 +2,8 @@ import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import fc from "fast-check";
 import { v7 } from "uuid";
-import { LineKind } from "#proto/billing/v1/billing_pb.ts";
-import { RecordKind } from "#proto/usage/v1/usage_pb.ts";
+import { CallResult, LineKind } from "#proto/billing/v1/billing_pb.ts";
+import { EndCause, RecordKind } from "#proto/usage/v1/usage_pb.ts";
 import { dayMs } from "#shared/process/clock.ts";
 import { query } from "#shared/testing/postgres.ts";
 import { startApp } from "../testing/app.ts";
@@ -43,7 +43,8 @@ test(
           time.nowMs = Math.min(time.nowMs + hours * hourMs, today - 5 * hourMs);
           if (isSummed) await makeSums(app.ledger.pool, time.nowMs);
           const rid = v7({ msecs: time.nowMs - ageDays * dayMs });
-          const call = { rid, accountId, keyId: `key_${accountId}`, outputTokens: 3n };
+          const keyId = `key_${accountId}_${index % 2}`;
+          const call = { rid, accountId, keyId, modelRequested: `model-${index % 3}`, outputTokens: 3n };
           const paymentId = String(index);
           if (what === "credit") await app.billing.credit({ accountId, amountNanos: 5_000n, paymentId });
           else await app.book({ ...call, kind: what === "late end" ? RecordKind.PROVISIONAL : RecordKind.FINAL });
@@ -53,7 +54,8 @@ test(
         }
         const { rows } = await query(
           app.ledger.ownerUrl,
-          `SELECT line_id AS "lineId", account_id AS "accountId", kind FROM billing.ledger_line ORDER BY line_id DESC`,
+          `SELECT line_id AS "lineId", account_id AS "accountId", kind, key_id AS "keyId", model_requested AS model
+           FROM billing.ledger_line ORDER BY line_id DESC`,
         );
         for (const accountId of ["acct_a", "acct_b"]) {
           for (const kind of [LineKind.UNSPECIFIED, LineKind.CHARGE, LineKind.CREDIT]) {
@@ -64,6 +66,18 @@ test(
                 found,
                 own.map(({ lineId }) => lineId),
               );
+            }
+          }
+          for (const { keyId, model } of [
+            { keyId: `key_${accountId}_1`, model: "" },
+            { keyId: "", model: "model-2" },
+            { keyId: `key_${accountId}_0`, model: "model-0" },
+            { keyId: "key_of_nobody", model: "" },
+          ]) {
+            const own = rows.filter((row) => row.accountId === accountId && (keyId === "" || row.keyId === keyId));
+            const wanted = own.filter((row) => model === "" || row.model === model).map(({ lineId }) => lineId);
+            for (const limit of [1, 4, 100]) {
+              assert.deepEqual(await readFiltered(app, { accountId, keyId, model, limit }), wanted);
             }
           }
         }
@@ -84,3 +98,41 @@ async function readAll({ billing }: App, asked: { accountId: string; kind: LineK
     if (lines.length < asked.limit) return found;
   }
 }
+
+type Asked = { accountId: string; keyId?: string; model?: string; result?: CallResult; limit: number };
+
+/** The same of some calls, page by page as it is told where the next begins. */
+async function readFiltered({ billing }: App, asked: Asked): Promise<string[]> {
+  const found: string[] = [];
+  for (let beforeLineId = ""; ;) {
+    const { lines, nextBeforeLineId } = await billing.listLedgerLines({ ...asked, beforeLineId });
+    assert.ok(lines.length <= asked.limit);
+    found.push(...lines.map(({ lineId }) => lineId));
+    if (nextBeforeLineId === "") return found;
+    beforeLineId = nextBeforeLineId;
+  }
+}
+
+test("calls that ended early, behind thousands of others, are found on a later page", async () => {
+  await using app = await startApp(server.postgres);
+  await app.book({ accountId: "acct_a", endCause: EndCause.UPSTREAM_CUT });
+  const { rows } = await query(app.ledger.ownerUrl, "SELECT line_id AS id FROM billing.ledger_line");
+  await query(
+    app.ledger.ownerUrl,
+    `INSERT INTO billing.ledger_line (day, line_id, kind, account_id, key_id, amount_nanos, rid, cost_nanos,
+       price_version, model_requested, event, payload_hash, end_cause)
+     SELECT day, id, kind, account_id, key_id, amount_nanos, id, cost_nanos, price_version, model_requested, event,
+       payload_hash, ${EndCause.COMPLETE}
+     FROM (
+       SELECT *, (left(line_id::text, 14) || '7fff-bfff-' || lpad(to_hex(n), 12, '0'))::uuid AS id
+       FROM billing.ledger_line, generate_series(1, 5000) AS n
+     ) AS line`,
+  );
+  const asked = { accountId: "acct_a", result: CallResult.OTHER, limit: 10 };
+  const first = await app.billing.listLedgerLines(asked);
+  assert.deepEqual(first.lines, []);
+  assert.notEqual(first.nextBeforeLineId, "");
+  assert.deepEqual(await readFiltered(app, asked), [rows[0]?.id]);
+  const whole = await app.billing.listLedgerLines({ ...asked, result: CallResult.WHOLE });
+  assert.equal(whole.lines.length, 10);
+});

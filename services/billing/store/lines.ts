@@ -1,10 +1,13 @@
+import type pg from "pg";
 import type { LineKind } from "#proto/billing/v1/billing_pb.ts";
+import type { EndCause } from "#proto/usage/v1/usage_pb.ts";
 import { plainArray } from "./arrays.ts";
 import { dayMs } from "#shared/process/clock.ts";
 import { firstUuidAt } from "../records/line-id.ts";
 import { dayOfMs, newestDays } from "../records/check.ts";
 import { firstDayOfBooked, readSumState } from "./sum-state.ts";
 import type { Queryable } from "#shared/stores/postgres.ts";
+import { createValues } from "./values.ts";
 
 export type LineRow = {
   lineId: string;
@@ -39,21 +42,79 @@ export type LineQuery = {
 const reachesMs = [dayMs, 31 * dayMs];
 
 /** Lines of an account, newest first; those of a call from all days, else from as few days as hold so many. */
-export async function readLines(db: Queryable, query: LineQuery): Promise<LineRow[]> {
-  if (query.call) return await readPage(db, query, {});
-  const bookedFromMs = Math.floor((query.newestMs - dayMs) / dayMs) * dayMs;
-  const newest = await readPage(db, query, { bookedFromMs });
-  if (newest.length >= query.limit) return newest;
-  const older = await readOlder(db, { ...query, limit: query.limit - newest.length }, bookedFromMs);
-  return older ? [...newest, ...older] : await readFarther(db, query);
+export const readLines = (db: Queryable, query: LineQuery): Promise<LineRow[]> =>
+  readRows<LineRow>(db, query, () => lineColumns);
+
+/** Which calls; undefined: all. */
+export type CallFilter = {
+  keyId: string | undefined;
+  model: string | undefined;
+  /** The causes with which a call ended; `isOf` false: any other. */
+  ended: { isOf: boolean; cause: EndCause } | undefined;
+};
+
+type FoundLines = {
+  lines: LineRow[];
+  /** The last line that was looked at, where there may be more after it. */
+  lookedUpTo: string | undefined;
+};
+
+// What is looked at of a line that is not wanted is a hundred bytes of it: its event stays where it is.
+const maxLooked = 5_000;
+
+type LookedRow = { lineId: string; day: string; isWanted: boolean };
+
+/** The lines among the next 5,000 that a filter lets through, newest first. */
+export async function findLines(db: Queryable, query: LineQuery, filter: CallFilter): Promise<FoundLines> {
+  const looked = await readRows<LookedRow>(
+    db,
+    { ...query, limit: maxLooked },
+    (value) => `line_id AS "lineId", day::text AS day, ${conditionsOf(filter, value)} AS "isWanted"`,
+  );
+  const wanted = looked.filter(({ isWanted }) => isWanted);
+  const found = wanted.slice(0, query.limit);
+  const last = wanted.length > found.length ? found.at(-1) : looked.length === maxLooked ? looked.at(-1) : undefined;
+  return { lines: await readFound(db, query.accountId, found), lookedUpTo: last?.lineId };
 }
 
-async function readFarther(db: Queryable, query: LineQuery): Promise<LineRow[]> {
+function conditionsOf({ keyId, model, ended }: CallFilter, value: Value): string {
+  const conditions: string[] = [];
+  if (keyId !== undefined) conditions.push(`coalesce(key_id, '') = ${value(keyId)}`);
+  if (model !== undefined) conditions.push(`coalesce(model_requested, '') = ${value(model)}`);
+  if (ended) conditions.push(`(coalesce(end_cause, 0) = ${value(ended.cause)}) = ${value(ended.isOf)}`);
+  return `(${conditions.join(" AND ") || "true"})`;
+}
+
+async function readFound(db: Queryable, accountId: string, found: readonly LookedRow[]): Promise<LineRow[]> {
+  if (found.length === 0) return [];
+  const { rows } = await db.query<LineRow>(
+    `SELECT ${lineColumns} FROM billing.ledger_line
+     WHERE account_id = $1 AND line_id = ANY ($2::uuid[]) AND day = ANY ($3::date[]) ORDER BY line_id DESC`,
+    [accountId, plainArray(found.map(({ lineId }) => lineId)), plainArray([...new Set(found.map(({ day }) => day))])],
+  );
+  return rows;
+}
+
+/** Names a value of the statement. */
+type Value = (given: unknown) => string;
+/** What is read of a line. */
+type Columns = (value: Value) => string;
+
+async function readRows<Row extends pg.QueryResultRow>(db: Queryable, query: LineQuery, columns: Columns) {
+  if (query.call) return await readPage<Row>(db, query, {}, columns);
+  const bookedFromMs = Math.floor((query.newestMs - dayMs) / dayMs) * dayMs;
+  const newest = await readPage<Row>(db, query, { bookedFromMs }, columns);
+  if (newest.length >= query.limit) return newest;
+  const older = await readOlder<Row>(db, { ...query, limit: query.limit - newest.length }, bookedFromMs, columns);
+  return older ? [...newest, ...older] : await readFarther<Row>(db, query, columns);
+}
+
+async function readFarther<Row extends pg.QueryResultRow>(db: Queryable, query: LineQuery, columns: Columns) {
   for (const reachMs of reachesMs) {
-    const page = await readPage(db, query, { bookedFromMs: query.newestMs - reachMs });
+    const page = await readPage<Row>(db, query, { bookedFromMs: query.newestMs - reachMs }, columns);
     if (page.length >= query.limit) return page;
   }
-  return await readPage(db, query, {});
+  return await readPage<Row>(db, query, {}, columns);
 }
 
 /**
@@ -61,7 +122,12 @@ async function readFarther(db: Queryable, query: LineQuery): Promise<LineRow[]> 
  * with few calls has them on few days, and to plan a look into each day of a ledger takes longer than all else.
  * Undefined where the sums do not reach, or tell of lines that have left the ledger.
  */
-async function readOlder(db: Queryable, query: LineQuery, bookedUntilMs: number): Promise<LineRow[] | undefined> {
+async function readOlder<Row extends pg.QueryResultRow>(
+  db: Queryable,
+  query: LineQuery,
+  bookedUntilMs: number,
+  columns: Columns,
+): Promise<Row[] | undefined> {
   const { accountId, kind, limit } = query;
   const { dayUntilMs, unsummed } = await readSumState(db);
   if (bookedUntilMs > dayUntilMs || unsummed.length > 0) return undefined;
@@ -81,20 +147,20 @@ async function readOlder(db: Queryable, query: LineQuery, bookedUntilMs: number)
     [...values, last.bookedAt],
   );
   const span = { bookedFromMs: last.bookedAt.getTime(), bookedUntilMs, days: days.map(({ day }) => day) };
-  const page = await readPage(db, query, span);
+  const page = await readPage<Row>(db, query, span, columns);
   return BigInt(page.length) >= (lines < BigInt(limit) ? lines : BigInt(limit)) ? page : undefined;
 }
 
 /** Which lines: booked from the one to before the other, and of these ledger days. */
 type Reach = { bookedFromMs?: number; bookedUntilMs?: number; days?: readonly string[] };
 
-async function readPage(
+async function readPage<Row extends pg.QueryResultRow>(
   db: Queryable,
   { accountId, limit, before, call, kind }: LineQuery,
   { bookedFromMs, bookedUntilMs, days }: Reach,
-): Promise<LineRow[]> {
-  const values: unknown[] = [];
-  const value = (given: unknown): string => `$${values.push(given)}`;
+  columns: Columns,
+): Promise<Row[]> {
+  const { all: values, name: value } = createValues();
   const conditions = [`account_id = ${value(accountId)}`];
   if (before) conditions.push(`line_id < ${value(before.lineId)}`, `day <= ${value(before.day)}`);
   if (kind) conditions.push(`kind = ${value(kind)}`);
@@ -104,8 +170,9 @@ async function readPage(
   }
   if (bookedUntilMs !== undefined) conditions.push(`line_id < ${value(firstUuidAt(bookedUntilMs))}`);
   if (days) conditions.push(`day = ANY (${value(plainArray(days))}::date[])`);
+  const selected = columns(value);
   const select = (more: string[]): string =>
-    `SELECT ${lineColumns} FROM billing.ledger_line WHERE ${[...conditions, ...more].join(" AND ")}`;
+    `SELECT ${selected} FROM billing.ledger_line WHERE ${[...conditions, ...more].join(" AND ")}`;
   let lines = select([]);
   if (call) {
     // Charges are on the day of the call, where the unique index finds them; what people booked about it is later.
@@ -113,7 +180,7 @@ async function readPage(
     const about = [rid, "kind > 3", `day >= ${value(firstDayAbout(call.day))}`];
     lines = `${select([rid, "kind <= 3", `day = ${value(call.day)}`])} UNION ALL ${select(about)}`;
   }
-  const { rows } = await db.query<LineRow>(`${lines} ORDER BY "lineId" DESC LIMIT ${value(limit)}`, values);
+  const { rows } = await db.query<Row>(`${lines} ORDER BY "lineId" DESC LIMIT ${value(limit)}`, values);
   return rows;
 }
 

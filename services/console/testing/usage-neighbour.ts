@@ -3,6 +3,7 @@ import { create, type MessageInitShape } from "@bufbuild/protobuf";
 import { timestampFromMs, timestampMs, type Timestamp } from "@bufbuild/protobuf/wkt";
 import { v7 } from "uuid";
 import {
+  CallResult,
   LedgerLineSchema,
   LineKind,
   UsageGrouping,
@@ -92,11 +93,16 @@ function readCalls(state: State) {
 function readLedger(state: State, nowMs: () => number) {
   const { lines, received } = state;
   return {
-    listLedgerLines: async ({ accountId, kind, beforeLineId, limit, rid }) => {
+    listLedgerLines: async ({ accountId, kind, beforeLineId, limit, rid, keyId, model, result }) => {
+      const isWanted = ({ usage }: LedgerLine): boolean =>
+        (keyId === "" || usage?.keyId === keyId) &&
+        (model === "" || usage?.modelRequested === model) &&
+        (result === 0 || (usage?.endCause === EndCause.COMPLETE) === (result === CallResult.WHOLE));
       const own = lines.filter((line) => line.accountId === accountId && (kind === 0 || line.kind === kind));
       const older = own.filter((line) => beforeLineId === "" || line.lineId < beforeLineId);
-      const newest = older.filter((line) => rid === "" || line.rid === rid).toSorted(byNewest);
-      return { lines: newest.slice(0, limit || 100) };
+      const newest = older.filter((line) => (rid === "" || line.rid === rid) && isWanted(line)).toSorted(byNewest);
+      const page = newest.slice(0, limit || 100);
+      return { lines: page, nextBeforeLineId: newest.length > page.length ? (page.at(-1)?.lineId ?? "") : "" };
     },
     getStatement: async (request) => {
       received.set("getStatement", request);

@@ -68,6 +68,7 @@ describe("the activity of an account", () => {
     assert.deepEqual(ridsOf(await open(`?result=whole&key=${key}`)), [whole]);
     assert.deepEqual(ridsOf(await open("?model=another")), []);
     assert.match(await open("?model=another"), /No calls here/);
+    assert.deepEqual(ridsOf(await open("?key=no%20key")), [failed, whole], "no id of a key");
   });
 
   it("leads to a call by its request id, and says what an id looks like", async () => {
@@ -91,5 +92,8 @@ describe("the activity of an account", () => {
     }
     assert.deepEqual(sizes, [50, 50, 3]);
     assert.equal(new Set(found).size, 103);
+    const second = /<a rel="next" href="([^"]+)"/.exec(await open("?result=whole"))?.[1]?.replaceAll("&#38;", "&");
+    const { text } = await reader.browser.get((second ?? "").replaceAll("&#61;", "="));
+    assert.deepEqual(ridsOf(text).length, 50, "a filtered page leads to the next");
   });
 });

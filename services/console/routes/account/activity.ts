@@ -1,7 +1,8 @@
 import { timestampDate } from "@bufbuild/protobuf/wkt";
 import { KeyStatus, type Key } from "#proto/authquota/v1/authquota_pb.ts";
-import { LineKind, type LedgerLine } from "#proto/billing/v1/billing_pb.ts";
+import { CallResult, LineKind, type LedgerLine } from "#proto/billing/v1/billing_pb.ts";
 import { EndCause, type UsageRecorded } from "#proto/usage/v1/usage_pb.ts";
+import { isId } from "../../ids.ts";
 import { ridTimeMs } from "#shared/money/rid.ts";
 import { activityNavigation } from "../../html/activity-navigation.ts";
 import { money } from "../../html/amounts.ts";
@@ -16,9 +17,7 @@ import type { AccountRequest, PageResponse, Route } from "../../html/route.ts";
 import { count } from "../../html/units.ts";
 
 const pageSize = 50;
-// How many lines a page is searched for, when filters leave most of them out: a few indexed reads.
-const readSize = 500;
-const maxReads = 4;
+const maxModel = 256;
 const fields = ["key", "model", "result", "rid"] as const;
 
 /** Every call that was charged or ended without a charge, newest first. */
@@ -44,8 +43,14 @@ function readFilter({ query }: AccountRequest): Filter {
   const given = createForm(Object.fromEntries(fields.map((name) => [name, query(name)])));
   const before = query("before");
   const beforeLineId = ridTimeMs(before) === undefined ? "" : before;
-  const [keyId, model, result] = [given.typed("key"), given.typed("model"), given.typed("result")];
-  return { given, keyId, model, result, beforeLineId };
+  const [key, model, result] = [given.typed("key"), given.typed("model"), given.typed("result")];
+  return {
+    given,
+    keyId: isId(key) ? key : "",
+    model: model.replaceAll("\0", "").slice(0, maxModel),
+    result,
+    beforeLineId,
+  };
 }
 
 type Activity = {
@@ -55,30 +60,26 @@ type Activity = {
   keys: readonly Key[];
 };
 
-/** Up to a page of calls that the filter lets through. Reads at most `maxReads` pages of lines. */
+/** Up to a page of calls that the filter lets through, or fewer from as many lines as are looked at for a page. */
 async function readActivity(deps: Deps, { accountId }: AccountRequest, filter: Filter): Promise<Activity> {
-  const { keys } = await deps.authQuota.listKeys({ accountId, includeDeleted: true });
-  const calls: Activity["calls"] = [];
-  const isUnfiltered = filter.keyId === "" && filter.model === "" && filter.result === "";
-  const limit = isUnfiltered ? pageSize + 1 : readSize;
-  let beforeLineId = filter.beforeLineId;
-  for (let reads = 0; reads < maxReads; reads += 1) {
-    const { lines } = await deps.billing.listLedgerLines({ accountId, kind: LineKind.CHARGE, beforeLineId, limit });
-    for (const line of lines) {
-      const call = line.usage;
-      if (calls.length === pageSize) return { calls, keys, nextLineId: beforeLineId };
-      if (call && isWanted(call, filter)) calls.push({ line, call });
-      beforeLineId = line.lineId;
-    }
-    if (lines.length < limit) return { calls, keys, nextLineId: "" };
-  }
-  return { calls, keys, nextLineId: beforeLineId };
+  const { keyId, model, beforeLineId } = filter;
+  const result = resultOf(filter);
+  const isFiltered = keyId !== "" || model !== "" || result !== CallResult.UNSPECIFIED;
+  const limit = isFiltered ? pageSize : pageSize + 1;
+  const asked = { accountId, kind: LineKind.CHARGE, beforeLineId, limit, keyId, model, result };
+  const [{ keys }, { lines, nextBeforeLineId }] = await Promise.all([
+    deps.authQuota.listKeys({ accountId, includeDeleted: true }),
+    deps.billing.listLedgerLines(asked),
+  ]);
+  const shown = lines.slice(0, pageSize);
+  const calls = shown.flatMap((line) => (line.usage ? [{ line, call: line.usage }] : []));
+  const last = lines.length > pageSize ? shown.at(-1)?.lineId : undefined;
+  return { calls, keys, nextLineId: isFiltered ? nextBeforeLineId : (last ?? "") };
 }
 
-function isWanted(call: UsageRecorded, { keyId, model, result }: Filter): boolean {
-  if (keyId !== "" && call.keyId !== keyId) return false;
-  if (model !== "" && call.modelRequested !== model) return false;
-  return result === "" || (call.endCause === EndCause.COMPLETE) === (result === "whole");
+function resultOf({ result }: Filter): CallResult {
+  if (result === "") return CallResult.UNSPECIFIED;
+  return result === "whole" ? CallResult.WHOLE : CallResult.OTHER;
 }
 
 async function show(deps: Deps, request: AccountRequest): Promise<PageResponse> {
@@ -115,7 +116,7 @@ function filterForm({ given, keyId, model, result }: Filter, keys: readonly Key[
   const named = keys.map((key) => [key.keyId, nameOfKey(key)] as const);
   return html`<form method="get" action="${path}" class="filters">
     ${choice(given, { name: "key", label: "Key", value: keyId, choices: [["", "all"], ...named] })}
-    ${input(given, { name: "model", label: "Model", value: model, maxLength: 256, isOptional: true })}
+    ${input(given, { name: "model", label: "Model", value: model, maxLength: maxModel, isOptional: true })}
     ${choice(given, { name: "result", label: "Result", value: result, choices: results })}
     ${input(given, { name: "rid", label: "Request id", maxLength: 100, isOptional: true })}
     <p><button class="outline">Show</button></p>
