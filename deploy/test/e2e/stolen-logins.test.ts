@@ -144,7 +144,7 @@ test("no process has a secret among its arguments, where every user of the machi
   assert.ok(secrets.length > 8, `each service has logins of its own: ${secrets.length}`);
   const all = await argumentsOfProcesses();
   assert.ok(
-    all.some((text) => text.includes("services/auth-quota/main.ts")),
+    all.some((text) => /services\/auth-quota\/main\.m?[jt]s/.test(text)),
     "the services are among them",
   );
   const shown = all.filter((text) => secrets.some((secret) => text.includes(secret)));

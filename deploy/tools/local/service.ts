@@ -1,6 +1,7 @@
 import { get } from "node:http";
 import { setTimeout as pause } from "node:timers/promises";
 import { startProcess, type ChildProcess } from "#shared/testing/child-process.ts";
+import { runnable } from "./bundles.ts";
 
 const readyTimeoutMs = 60_000;
 const restartLimit = 6;
@@ -90,7 +91,7 @@ export async function startService(planned: ServicePlan): Promise<Service> {
 }
 
 function spawnService({ entry, environment, onLine }: ServicePlan): Promise<ChildProcess> {
-  const args = [entry];
+  const args = [runnable(entry, environment)];
   return startProcess({ command: process.execPath, args, environment, orphanSignal: "SIGTERM", onLine });
 }
 

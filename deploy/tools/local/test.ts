@@ -4,6 +4,7 @@ import { countClauses } from "../../test/contract/coverage.ts";
 import { specClauses } from "../../test/contract/spec-rows.ts";
 import { officialClients, pythonWith, type Python } from "#shared/testing/python.ts";
 import { preparePython } from "../../test/usage/python.ts";
+import { bundleServices, bundlesVariable } from "./bundles.ts";
 import { prepareStores, prepareTools, show, thisMachine } from "./machine.ts";
 import { planJobs, readSources } from "./test-jobs.ts";
 import { runJobs } from "./test-runs.ts";
@@ -43,6 +44,15 @@ async function check(): Promise<boolean> {
   return isPassed;
 }
 
+/** Hundreds of services are started from now on, each of them as one file. */
+async function bundle(): Promise<void> {
+  const bundledAt = performance.now();
+  const folder = join(root, "node_modules/.cache/bundles");
+  await bundleServices(folder);
+  process.env[bundlesVariable] = folder;
+  sayEnd("bundles", true, bundledAt);
+}
+
 /** Runs every test, and once more what failed; then prints the failures and what the tests prove, passed or not. */
 async function testAndCount(): Promise<number> {
   const testsStartedAt = performance.now();
@@ -76,7 +86,10 @@ try {
     // Here, because installing them takes longer than a test may.
     tellMissing(await pythonWith(...officialClients));
     tellMissing(await preparePython());
-    process.exitCode = (await check()) ? await testAndCount() : 1;
+    if (await check()) {
+      await bundle();
+      process.exitCode = await testAndCount();
+    } else process.exitCode = 1;
   }
 } catch (error) {
   say(error instanceof Error ? error.message : String(error));
