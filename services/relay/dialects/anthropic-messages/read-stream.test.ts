@@ -188,20 +188,62 @@ test("trap 22 (a failure after 200 is an error, not a clean end): error events, 
   assert.equal(readAll({ type: "error" }).length, 1);
 });
 
+const callBlock = (index: number): object =>
+  open({ type: "tool_use", id: `toolu_${index}`, name: "look", input: {} }, index);
+const input = (partial_json: string, index: number): object => delta({ type: "input_json_delta", partial_json }, index);
+const stopOf = (index: number): object => ({ type: "content_block_stop", index });
+
+const mixes: Record<string, object[]> = {
+  "as they end": [stopOf(1), stop, stopOf(2)],
+  "in their order": [stop, stopOf(1), stopOf(2)],
+  "the other way round": [stopOf(2), stopOf(1), stop],
+  "none told": [],
+};
+for (const [name, stops] of Object.entries(mixes)) {
+  test(`trap 20 (blocks never overlap): blocks that a server mixes come one after the other, ends ${name}`, () => {
+    const [textStart, hi] = textBlock;
+    const mixed = [textStart, callBlock(1), hi, input('{"a"', 1), callBlock(2), input('{"b"', 2), input(":1}", 1)];
+    const events = readAll(start(), ...mixed, input(":2}", 2), ...stops, ending("tool_use"), end);
+    assert.equal(
+      kinds(events),
+      "start block-start block-delta block-end block-start block-delta block-delta block-end " +
+        "block-start block-delta block-delta block-end choice-finish finish",
+    );
+    assert.deepEqual(foldReply(events).choices[0]?.blocks, [
+      { kind: "text", text: "Hi" },
+      { kind: "call", id: "toolu_1", name: "look", input: '{"a":1}' },
+      { kind: "call", id: "toolu_2", name: "look", input: '{"b":2}' },
+    ]);
+  });
+}
+
+test("what is of the block whose turn it is comes at once; one that waited goes on where it is its turn", () => {
+  const reader = createStreamReader();
+  const read = (...data: object[]): string => kinds(data.flatMap((one) => reader.read(one)));
+  const text = (index: number) => delta({ type: "text_delta", text: "x" }, index);
+  const textStart = (index: number) => open({ type: "text", text: "" }, index);
+  assert.equal(read(start(), textStart(0), textStart(1), text(0)), "start block-start block-delta");
+  assert.equal(read(text(1), text(1)), "");
+  assert.equal(read(stop), "block-end block-start block-delta block-delta");
+  assert.equal(read(text(1)), "block-delta");
+  assert.equal(read(stopOf(1), ending(), end), "block-end choice-finish finish");
+});
+
+test("no more waits for its turn than any blocks that a server mixes have", () => {
+  const reader = createStreamReader();
+  for (const one of [start(), ...textBlock.slice(0, 1), callBlock(1)]) reader.read(one);
+  const kept = Array.from({ length: 10 }, () => reader.read(input("x".repeat(100_000), 1)));
+  assert.deepEqual(kept.flat(), []);
+  assert.equal(kinds(reader.read(input("x".repeat(100_000), 1))), "error");
+});
+
 test("trap 20 (blocks never overlap): what goes on with a block that has ended is not put into another one", () => {
-  const call = open({ type: "tool_use", id: "toolu_1", name: "look", input: {} }, 1);
-  const other = open({ type: "tool_use", id: "toolu_2", name: "see", input: {} }, 2);
-  const input = (partial_json: string, index: number) => delta({ type: "input_json_delta", partial_json }, index);
   const text = delta({ type: "text_delta", text: " there" });
-  for (const mixed of [
-    [...textBlock, call, input('{"a":', 1), text, input("1}", 1)],
-    [...textBlock, call, input('{"a":', 1), other, input('{"b":', 2), input("1}", 1)],
-  ]) {
-    const events = readAll(start(), ...mixed, stop, ending("tool_use"), end);
-    assert.equal(kinds(events.filter(({ kind }) => kind === "error" || kind === "finish")), "error");
-    const told = events.map((event) => (event.kind === "block-delta" ? event.text : "")).join("");
-    assert.ok(!told.includes("there") && !told.includes("1}"), told);
-  }
+  const late = [...textBlock, callBlock(1), input('{"a":', 1), text, input("1}", 1)];
+  const events = readAll(start(), ...late, stop, ending("tool_use"), end);
+  assert.equal(kinds(events.filter(({ kind }) => kind === "error" || kind === "finish")), "error");
+  const told = events.map((event) => (event.kind === "block-delta" ? event.text : "")).join("");
+  assert.ok(!told.includes("there") && !told.includes("1}"), told);
   const unnumbered = [open({ type: "text", text: "" }, 5), delta({ type: "text_delta", text: "Hi" }, 0), stop];
   assert.equal(kinds(readAll(start(), ...unnumbered, ending(), end)).includes("error"), false);
 });

@@ -1,6 +1,7 @@
 import type { AnswerSink, EventKind, ReadingContext, StreamReader } from "../answer.ts";
 import { member, stringOf, type UpstreamError } from "../dialect.ts";
 import { unfoldBlock, type BlockStart } from "../reply.ts";
+import { createBlockTurns, keepStep, passTurn, startsLater, type BlockTurns } from "./block-turns.ts";
 import { readCitation } from "./citations.ts";
 import { readError } from "./error.ts";
 import { readStopReason } from "./finish-reasons.ts";
@@ -79,6 +80,9 @@ type Reading = {
   /** Of each model that has handed over to another: whether its turn is free. */
   freeTurns: boolean[];
   open: OpenBlock | undefined;
+  turns: BlockTurns;
+  /** Of the event that is read. */
+  characters: number;
   /** Blocks that were opened. */
   openings: number;
   stopReason: string | undefined;
@@ -204,13 +208,36 @@ function openBlock(reading: Reading, content: unknown, index?: unknown): void {
   showFirstContent(content, open.kind, sink);
 }
 
+/** Keeps what has come of a block until it is the turn of that block. */
+function wait(reading: Reading, index: unknown, step: () => void): void {
+  if (keepStep(reading.turns, index, step, reading.characters)) return;
+  reading.sink.unreadable("the provider mixes too much of its blocks");
+}
+
 function readBlockStart(reading: Reading, content: unknown, index: unknown): void {
+  const { turns, sink } = reading;
   if (noteBlock(reading, content)) {
-    countPart(content, reading.sink);
+    countPart(content, sink);
     countTool(content, reading);
   }
-  if (reading.sink.isShown) openBlock(reading, content, index);
-  else reading.isStarted = true;
+  if (!sink.isShown) reading.isStarted = true;
+  else if (startsLater(turns, index)) wait(reading, index, () => openBlock(reading, content, index));
+  else {
+    turns.current = index;
+    openBlock(reading, content, index);
+  }
+}
+
+/** Ends the block that is open, and gives those that wait their turn. */
+function endBlock(reading: Reading, isLast: boolean): void {
+  closeBlock(reading);
+  passTurn(reading.turns, () => closeBlock(reading), isLast);
+}
+
+function readBlockStop(reading: Reading, index: unknown): void {
+  const waiting = reading.turns.waiting.get(index);
+  if (waiting) waiting.isOver = true;
+  else endBlock(reading, false);
 }
 
 /** Whether a delta is for a block before the last one, as part of which another format would show it. */
@@ -223,6 +250,12 @@ function readDelta(reading: Reading, delta: unknown, index: unknown): void {
   reading.hasBlocks = true;
   countPart(delta, sink);
   if (!sink.isShown) return;
+  if (reading.turns.waiting.has(index)) wait(reading, index, () => showDelta(reading, delta, index));
+  else showDelta(reading, delta, index);
+}
+
+function showDelta(reading: Reading, delta: unknown, index: unknown): void {
+  const { sink } = reading;
   if (isLate(reading, index)) return sink.unreadable("the provider went on with a block that had ended");
   const type = stringOf(member(delta, "type")) ?? "";
   // Compatible servers were seen to leave out the start of a text.
@@ -245,7 +278,7 @@ function finish(reading: Reading): void {
   reading.isOver = !reading.hasFailed;
   if (!sink.isShown) return;
   start(reading, undefined);
-  closeBlock(reading);
+  endBlock(reading, true);
   const reason = readStopReason(stopReason);
   sink.show({
     kind: "choice-finish",
@@ -272,7 +305,7 @@ function readEvent(reading: Reading, data: unknown): EventKind {
       readBlockStart(reading, member(data, "content_block"), member(data, "index"));
       return undefined;
     case "content_block_stop":
-      closeBlock(reading);
+      readBlockStop(reading, member(data, "index"));
       return undefined;
     case "message_delta":
       readEnding(reading, member(data, "delta"));
@@ -305,6 +338,8 @@ export function createStreamReader(sink: AnswerSink, _context: ReadingContext): 
     hasBlocks: false,
     freeTurns: [],
     open: undefined,
+    turns: createBlockTurns(),
+    characters: 0,
     openings: 0,
     stopReason: undefined,
     stopSequence: undefined,
@@ -312,7 +347,10 @@ export function createStreamReader(sink: AnswerSink, _context: ReadingContext): 
     explanation: undefined,
   };
   return {
-    read: ({ json }) => readEvent(reading, json),
+    read: ({ json, data }) => {
+      reading.characters = data?.length ?? 0;
+      return readEvent(reading, json);
+    },
     end: () => {
       if (!reading.isOver) sink.unreadable(brokenOff.message);
     },
