@@ -1,5 +1,5 @@
-// Anthropic's blocks come one after the other. Some compatible servers begin one before the last has ended, and mix what
-// comes of both by their index: what is of a later block waits for its turn.
+// Anthropic's blocks come one after the other. Some compatible servers begin one before the last has ended, and mix
+// what comes of both by their index: what is of a later block waits for its turn.
 
 // More than any blocks that a server mixes; beyond it nothing waits any more.
 const mostHeldCharacters = 1_048_576;
