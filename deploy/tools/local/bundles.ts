@@ -2,7 +2,7 @@ import { existsSync, globSync, readFileSync } from "node:fs";
 import { mkdir, rename, writeFile } from "node:fs/promises";
 import { dirname, join, relative } from "node:path";
 import { pathToFileURL } from "node:url";
-import { build, type OnLoadResult, type Plugin } from "esbuild";
+import type { OnLoadResult, Plugin } from "esbuild";
 
 // The services as one file each. `npm test` starts several hundred of their processes, each of which would find, read
 // and link 600 to 1,600 modules: with them compiled already that is half of a start (the relay 0.85 s of a core and
@@ -18,6 +18,8 @@ const external = ["@node-rs/argon2"];
 
 /** Writes every service as one file below a folder. */
 export async function bundleServices(folder: string): Promise<void> {
+  // Only now: what starts services needs no bundler.
+  const { build } = await import("esbuild");
   const { outputFiles } = await build({
     absWorkingDir: root,
     entryPoints: globSync("services/*/main.ts", { cwd: root }),

@@ -52,9 +52,10 @@ test("missing tools are installed, or their tests are skipped with a word; conta
   assert.deepEqual(installed, { kind: "apt", withSudo: true, packages: ["chromium", "prometheus"] });
   for (const without of [
     nextToolStep({ missing: ["browser", "buildah"], apt: "none", failed: [] }),
-    nextToolStep({ missing: ["browser", "buildah"], apt: "root", failed: ["apt"] }),
+    nextToolStep({ missing: ["headless-shell", "browser", "buildah"], apt: "root", failed: ["apt"] }),
   ]) {
-    const [browser, buildah] = "messages" in without ? without.messages : [];
+    assert.ok("messages" in without && without.messages.length === 2);
+    const [browser, buildah] = without.messages;
     assert.match(browser ?? "", /browser tests are skipped.*CHROMIUM_PATH/);
     assert.equal(buildah, "buildah tests are skipped, for there is no buildah: install Debian's package buildah");
   }

@@ -25,6 +25,7 @@ export type ToolStep = { kind: "ready" } | Extract<Step, { kind: "apt" }> | { ki
 
 const debianPackages = { redis: "redis-server", nats: "nats-server", postgres: "postgresql" };
 const toolPackages = {
+  "headless-shell": "chromium-headless-shell",
   browser: "chromium",
   prometheus: "prometheus",
   promtool: "prometheus",
@@ -57,7 +58,9 @@ export function nextToolStep({ missing, apt, failed }: ToolFacts): ToolStep {
     const packages = [...new Set(missing.map((tool) => toolPackages[tool]))];
     return { kind: "apt", withSudo: apt === "sudo", packages };
   }
-  const messages = missing.map((tool) => {
+  // Any browser does what the headless shell does, only slower.
+  const needed = missing.filter((tool) => tool !== "headless-shell");
+  const messages = needed.map((tool) => {
     const elsewhere = tool === "browser" ? ", or name a Chromium or Chrome in CHROMIUM_PATH" : "";
     const advice = `install Debian's package ${toolPackages[tool]}${elsewhere}`;
     return `${tool} tests are skipped, for there is no ${tool}: ${advice}`;

@@ -82,7 +82,8 @@ try {
     const compose = ["compose", "-f", join(import.meta.dirname, "compose.yaml"), "run", "--rm", "tests"];
     process.exitCode = await step("tests in a container", "docker", compose);
   } else {
-    await prepareTools(["browser", "prometheus", "promtool", "buildah", "pgbouncer"], machine);
+    await prepareTools(["headless-shell", "prometheus", "promtool", "buildah", "pgbouncer"], machine);
+    await prepareTools(["browser"], machine);
     // Here, because installing them takes longer than a test may.
     tellMissing(await pythonWith(...officialClients));
     tellMissing(await preparePython());

@@ -10,13 +10,15 @@ const postgresRoots = [
   { root: "/usr/local/opt", pattern: /^postgresql(@\d+)?$/ },
 ];
 
-const browserNames = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"];
+// Chromium without windows draws the same pages for less than half of the work.
+const shellNames = ["chromium-headless-shell", "chrome-headless-shell"];
+const browserNames = [...shellNames, "chromium", "chromium-browser", "google-chrome", "google-chrome-stable"];
 const macBrowsers = ["Chromium", "Google Chrome"].map((name) => `/Applications/${name}.app/Contents/MacOS/${name}`);
 
 export type StoreName = "redis" | "nats" | "postgres";
 
 /** What single tests need beside the stores, and are skipped without. */
-export type ToolName = "browser" | "prometheus" | "promtool" | "buildah" | "pgbouncer";
+export type ToolName = "headless-shell" | "browser" | "prometheus" | "promtool" | "buildah" | "pgbouncer";
 
 /** The server program of a store, as an absolute path; undefined when this machine has none. */
 export function findStoreBinary(store: StoreName, path: string[] = searchPath()): string | undefined {
@@ -28,7 +30,7 @@ export function findStoreBinary(store: StoreName, path: string[] = searchPath())
 
 /**
  * The browser of browser tests, as an absolute path: the one that CHROMIUM_PATH names, or a Chromium or Chrome of this
- * machine; undefined when it has none.
+ * machine, without windows where it has that; undefined when it has none.
  */
 export function findBrowser(path: string[] = searchPath()): string | undefined {
   return givenBrowser() ?? findBinary(browserNames, [...path, ...wellKnownFolders]) ?? macBrowsers.find(isExecutable);
@@ -36,6 +38,7 @@ export function findBrowser(path: string[] = searchPath()): string | undefined {
 
 /** The program of a tool, as an absolute path; undefined when this machine has none. */
 export function findTool(tool: ToolName, path: string[] = searchPath()): string | undefined {
+  if (tool === "headless-shell") return givenBrowser() ?? findBinary(shellNames, [...path, ...wellKnownFolders]);
   return tool === "browser" ? findBrowser(path) : findProgram(tool, path);
 }
 
