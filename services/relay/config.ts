@@ -143,7 +143,7 @@ export const variables = Type.Object({
     default: 0,
   }),
   MAX_REPLY_BYTES: Type.Integer({
-    description: "Maximum size of an answer that is not streamed.",
+    description: "Most bytes that are kept of an answer that is not streamed; larger ones pass or are refused.",
     minimum: 65_536,
     default: 67_108_864,
   }),

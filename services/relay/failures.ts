@@ -144,6 +144,17 @@ export const failures = {
     code: "server_error",
     formatB: { message: "The model service returned an error (HTTP 502), please try again later" },
   },
+  // What would be tried again would be charged again, as of a submission that is unknown.
+  answer_too_large: {
+    when:
+      "The answer is larger than `MAX_REPLY_BYTES` and would have to be changed for the caller; " +
+      "its provider has made it, so it is charged.",
+    status: 400,
+    message: "The request could not be completed: the answer is too large, ask for a stream or for less of it",
+    type: "invalid_request_error",
+    code: "",
+    shouldRetry: false,
+  },
   upstream_unavailable: {
     when: "The upstream says that it is unavailable for now, or is left alone after failures.",
     status: 503,

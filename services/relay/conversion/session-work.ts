@@ -1,11 +1,12 @@
 import type { Model } from "../catalog/models.ts";
 import type { Route } from "../catalog/choose.ts";
 import { createPreparation, type Prepared, type RequestPreparation } from "./prepare.ts";
-import { readReply } from "./whole-reply.ts";
+import { readReply, readTally, type ReplyReading } from "./whole-reply.ts";
 import { countInputTokens } from "../charge/meter.ts";
 import { clients, providers, upstreamDialects } from "../dialects/conversions.ts";
 import { noCounts, type Envelope } from "../dialects/dialect.ts";
 import { dialects } from "../dialects/index.ts";
+import { JsonDigest } from "../dialects/json/digest.ts";
 import { singleConversionFor } from "../dialects/single-conversions.ts";
 import { maxBodyBytes } from "../http/body.ts";
 import { startCollecting } from "../http/collect-pieces.ts";
@@ -41,9 +42,11 @@ export class SessionWork {
   private envelope: Envelope | undefined;
   private preparation: RequestPreparation | undefined;
   private prepared: Prepared | undefined;
+  private digest: JsonDigest | undefined;
 
   add(side: Side, piece: Uint8Array): void {
-    this.collected[side].add(Buffer.from(piece.buffer, piece.byteOffset, piece.byteLength));
+    if (side === "answer" && this.digest) this.digest.add(piece);
+    else this.collected[side].add(Buffer.from(piece.buffer, piece.byteOffset, piece.byteLength));
   }
 
   forget(): void {
@@ -61,6 +64,10 @@ export class SessionWork {
         return this.prepare(work);
       case "reply":
         return this.reply(work.reading);
+      case "overflow":
+        return this.overflow(work.isWanted);
+      case "tally":
+        return { told: this.tally(work.reading), transfer: [] };
     }
   }
 
@@ -104,7 +111,33 @@ export class SessionWork {
   }
 
   private reply(reading: ReplyFacts): Done {
+    const { reply, refusal } = readReply(this.collected.answer.whole(), this.readingOf(reading));
+    if (!reply) return { told: { refusal }, transfer: [] };
+    const { tally, contentType } = reply;
+    const body = give(reply.body);
+    const hasNoCounts = tally.usage === noCounts;
+    return { told: { reply: { tally, body, contentType, hasNoCounts } }, transfer: [body.buffer] };
+  }
+
+  private overflow(isWanted: boolean): Done {
     const bytes = this.collected.answer.whole();
+    this.digest = new JsonDigest();
+    this.digest.add(bytes);
+    if (isWanted && !this.digest.isBroken) {
+      const kept = give(bytes);
+      return { told: { kept }, transfer: [kept.buffer] };
+    }
+    this.collected.answer.drop();
+    return { told: this.digest.isBroken ? undefined : { kept: new Uint8Array() }, transfer: [] };
+  }
+
+  private tally(reading: ReplyFacts): WorkResults["tally"] {
+    const likeness = this.digest?.end();
+    const tally = likeness && readTally(likeness, this.readingOf(reading));
+    return tally && { tally, hasNoCounts: tally.usage === noCounts };
+  }
+
+  private readingOf(reading: ReplyFacts): ReplyReading {
     const { dialect, spoken, asked } = reading;
     const request = reading.single && (this.prepared?.single?.request ?? reading.single.request);
     const envelope = envelopeOfFacts(reading.facts, request?.["input"]);
@@ -116,11 +149,6 @@ export class SessionWork {
     const prepared = single
       ? { dialect: { ...upstream, readReply: single.conversion.readReply }, conversion: undefined, single }
       : { dialect: upstream, conversion };
-    const { reply, refusal } = readReply(bytes, { ...reading, envelope, dialect: dialects[dialect], prepared });
-    if (!reply) return { told: { refusal }, transfer: [] };
-    const { tally, contentType } = reply;
-    const body = give(reply.body);
-    const hasNoCounts = tally.usage === noCounts;
-    return { told: { reply: { tally, body, contentType, hasNoCounts } }, transfer: [body.buffer] };
+    return { ...reading, envelope, dialect: dialects[dialect], prepared };
   }
 }

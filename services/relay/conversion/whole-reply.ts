@@ -92,6 +92,11 @@ function replyOf(parsed: unknown, bytes: Buffer, reading: ReplyReading): WholeRe
   return reply && { tally, ...reply };
 }
 
+/** What is charged for an answer, by what was kept of it; undefined for one that cannot be read. */
+export function readTally(likeness: Buffer, { envelope, prepared, quirks }: ReplyReading): Tally | undefined {
+  return prepared.dialect.readReply(eventJson(likeness.toString()), envelope, quirks);
+}
+
 /** Reads a whole answer to a request. */
 export function readReply(bytes: Buffer, reading: ReplyReading): ReadReply {
   const text = bytes.toString();

@@ -40,6 +40,7 @@ const outcomeOfFailure: Record<FailureName, CallOutcome> = {
   task_failed: "client_error",
   artifact_gone: "client_error",
   idempotency_key_reused: "client_error",
+  answer_too_large: "gateway_error",
   submission_unknown: "gateway_error",
   service_unavailable: "gateway_error",
   invalid_url: "client_error",

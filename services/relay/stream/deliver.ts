@@ -11,6 +11,7 @@ import { readJsonBody } from "../dialects/json/request-body.ts";
 import { eventJson } from "../dialects/sse.ts";
 import { CallFailure } from "../failures.ts";
 import type { CallResponse } from "../http/exchange.ts";
+import { deliverOversized } from "./deliver-oversized.ts";
 import { guardStream } from "./guard.ts";
 import type { ReplyPlace, ReplyRoom } from "../http/reply-room.ts";
 import type { LiveCall } from "../live-call.ts";
@@ -90,6 +91,9 @@ async function deliverRead(
       throw failureOfBody(await readWhole(answered.answer, maxErrorBytes), answered);
     }
     const body = await readAnswer(deliverable, answered, relay, { sessions, place });
+    if (!Buffer.isBuffer(body) && body.rest) {
+      return await passOversized(deliverable, answered, relay, { ...body, rest: body.rest, place, settleCall });
+    }
     noteEnd(call.times);
     const read = Buffer.isBuffer(body)
       ? readReply(body, readingOf(deliverable, answered))
@@ -103,6 +107,32 @@ async function deliverRead(
     if (!signal.isAborted) countFault(relay.metrics, call.upstream, faultOfError(thrown));
     throw thrown;
   }
+}
+
+type Overflowing = { session: ThreadSession; rest: Answer; place: ReplyPlace; settleCall: Settle };
+
+// Of an answer that is too large: of a provider that sends without an end somebody must have had enough.
+const maxTimesLarger = 16;
+
+/** Gives an answer that is too large to be kept. */
+async function passOversized(
+  deliverable: Deliverable,
+  answered: UpstreamAnswer,
+  relay: Deliver,
+  { session, rest, place, settleCall }: Overflowing,
+): Promise<void> {
+  const { call, envelope } = deliverable;
+  const { conversion, single, dropped } = answered.prepared;
+  // Nothing of its bytes is the caller's own where it is converted, sealed or of another kind than he asked for.
+  const isPassed = !conversion && !single && envelope.answer === "json" && !bindingFor(deliverable, answered);
+  const reading = factsOfReading(deliverable, answered);
+  const headers = droppedHeader(dropped);
+  const maxBytes = maxTimesLarger * relay.limits.maxReplyBytes;
+  if (isPassed) keepUntilRead(place, deliverable, relay);
+  const oversized = { session, rest, reading, isPassed, headers, maxBytes };
+  await deliverOversized(deliverable, oversized, relay.threads, settleCall);
+  noteEnd(call.times);
+  place.release();
 }
 
 /** What waits for its caller is in memory. */
@@ -197,17 +227,13 @@ function readingOf(deliverable: Deliverable, answered: UpstreamAnswer): ReplyRea
   };
 }
 
-/** The same in a thread. Throws when the call was cut meanwhile. */
-async function readInThread(
-  session: ThreadSession,
-  deliverable: Deliverable,
-  answered: UpstreamAnswer,
-): Promise<ReadReply> {
+/** The same as facts that a thread may be told. */
+function factsOfReading(deliverable: Deliverable, answered: UpstreamAnswer): ReplyFacts {
   const { prepared, answer } = answered;
-  const { call, dialect, envelope, signal } = deliverable;
+  const { call, dialect, envelope } = deliverable;
   const { contextTokens, maxOutputTokens, quirks } = call.offered;
   const { conversion, single } = prepared;
-  const reading: ReplyFacts = {
+  return {
     dialect: dialect.name,
     spoken: prepared.dialect.name,
     facts: factsOf(envelope),
@@ -219,6 +245,16 @@ async function readInThread(
     asked: conversion && { ...conversion.asked, remember: undefined },
     single: single && { request: single.request },
   };
+}
+
+/** Reads it in a thread. Throws when the call was cut meanwhile. */
+async function readInThread(
+  session: ThreadSession,
+  deliverable: Deliverable,
+  answered: UpstreamAnswer,
+): Promise<ReadReply> {
+  const { signal } = deliverable;
+  const reading = factsOfReading(deliverable, answered);
   const { reply, refusal } = await session.work<"reply">({ kind: "reply", reading });
   if (signal.isAborted) throw new CallFailure({ name: "service_unavailable", cause: "the call was cut" });
   if (!reply) return { refusal };

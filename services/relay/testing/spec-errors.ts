@@ -157,6 +157,11 @@ export const specErrors: SpecError[] = [
     "This Idempotency-Key was used with another request",
     "invalid_request",
   ]),
+  tell({ name: "answer_too_large" }, [
+    400,
+    "The request could not be completed: the answer is too large, ask for a stream or for less of it",
+    "",
+  ]),
   tell({ name: "submission_unknown" }, [
     400,
     "The request could not be completed: it is not known whether the model service took the video, " +

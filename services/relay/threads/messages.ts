@@ -50,7 +50,11 @@ export type Work =
       /** Whether nobody will ask for it again, so that its bytes may be given away. */
       isLast: boolean;
     }
-  | { kind: "reply"; reading: ReplyFacts };
+  | { kind: "reply"; reading: ReplyFacts }
+  /** From here on no more of the answer is kept than meters it; gives what was kept until now, if it is wanted. */
+  | { kind: "overflow"; isWanted: boolean }
+  /** What meters such an answer. */
+  | { kind: "tally"; reading: ReplyFacts };
 
 /** A request in the words of an upstream. */
 export type PreparedFacts = {
@@ -77,6 +81,9 @@ export type WorkResults = {
   understand: string[];
   prepare: PreparedFacts;
   reply: { reply?: ReplyResult | undefined; refusal?: string | undefined };
+  /** Undefined: it is no JSON object so far. */
+  overflow: { kept: Uint8Array<ArrayBuffer> } | undefined;
+  tally: Pick<ReplyResult, "tally" | "hasNoCounts"> | undefined;
 };
 
 /** Which bytes of a session a piece belongs to. */

@@ -145,6 +145,9 @@ class Thread {
   }
 }
 
+/** Work on an answer, whose provider has done its own: it never waits outside, and is done for the bill in any case. */
+const isOnAnswer = ({ kind }: Work): boolean => kind === "reply" || kind === "overflow" || kind === "tally";
+
 /** The bytes of one call in a thread. */
 export class ThreadSession {
   private readonly block: Record<Side, { bytes: Buffer; length: number }> = {
@@ -185,11 +188,11 @@ export class ThreadSession {
 
   /**
    * Works on what was added. Throws what the work throws; `service_unavailable` when too many wait, or the thread has
-   * ended. An answer never waits outside: its provider has done its work.
+   * ended.
    */
   async work<Kind extends keyof WorkResults>(work: Extract<Work, { kind: Kind }>): Promise<WorkResults[Kind]> {
     if (this.isOver || this.life !== this.thread.life) throw new CallFailure(broken.failure);
-    if (work.kind !== "reply" && !this.mayWait(this.account)) throw busy();
+    if (!isOnAnswer(work) && !this.mayWait(this.account)) throw busy();
     this.flush("request");
     this.flush("answer");
     const order = { session: this.id, work };
@@ -203,7 +206,7 @@ export class ThreadSession {
   /** Gives up work on a request that waits: its caller has left. An answer is read for the bill all the same. */
   cancel(): void {
     const { waiting } = this.thread;
-    for (const job of waiting.filter(({ order }) => order.session === this.id && order.work.kind !== "reply")) {
+    for (const job of waiting.filter(({ order }) => order.session === this.id && !isOnAnswer(order.work))) {
       waiting.splice(waiting.indexOf(job), 1);
       job.settle(broken);
     }

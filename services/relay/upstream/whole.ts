@@ -3,11 +3,11 @@ import { CallFailure } from "../failures.ts";
 import type { ReplyPlace } from "../http/reply-room.ts";
 import { TurnShare } from "../http/turn-share.ts";
 import type { ThreadSession } from "../threads/threads.ts";
-import { inSteps } from "./flow.ts";
+import { Flow, inSteps, type Consumer } from "./flow.ts";
 import { SendError, type Answer } from "./send.ts";
 
-/** An answer whose bytes are in a thread. */
-export type LargeAnswer = { session: ThreadSession };
+/** An answer whose bytes are in a thread; `rest`, paused: what comes behind the most that is kept there. */
+export type LargeAnswer = { session: ThreadSession; rest?: Answer };
 
 // As of bodies, what is smaller does not count.
 const countedBytes = 65_536;
@@ -15,9 +15,18 @@ const countedBytes = 65_536;
 /** Where a large answer is kept, and from how many bytes on in a thread. */
 type Keeping = { place: ReplyPlace; openSession: () => ThreadSession; largeFrom: number };
 
+/** What comes of an answer once its first consumer has had enough. */
+class Rest extends Flow {
+  readonly input: Consumer = {
+    data: (chunk) => this.give(chunk),
+    end: () => this.finish(),
+    fail: (error) => this.break(error),
+  };
+}
+
 /**
- * Reads an answer to its end, into a thread from `largeFrom` bytes on; a large one waits for room. Rejects with
- * `upstream_invalid` above `maxBytes`, with a SendError when it breaks.
+ * Reads an answer to its end, into a thread from `largeFrom` bytes on; a large one waits for room. One of more than
+ * `maxBytes` is given with its rest. Rejects with a SendError when it breaks.
  */
 export function readLargeWhole(
   answer: Answer,
@@ -37,17 +46,36 @@ export function readLargeWhole(
     isWaiting = false;
     large.resume();
   };
-  const take = (chunk: Buffer): void => {
-    bytes += chunk.length;
-    if (bytes > countedBytes && !place.claim(bytes, goOn)) wait();
-    chunks.push(chunk);
-    if (!session && bytes < largeFrom) return;
+  const moveOut = (): ThreadSession => {
     session ??= openSession();
     // They lie in memory that undici goes on with.
     for (const piece of chunks) session.add("answer", piece, false);
     chunks = [];
+    return session;
   };
-  return consume(large, maxBytes, take).then(() => (session ? { session } : joined(chunks)));
+  const take = (chunk: Buffer): void => {
+    if (bytes > countedBytes && !place.claim(bytes, goOn)) wait();
+    chunks.push(chunk);
+    if (session || bytes >= largeFrom) moveOut();
+  };
+  return new Promise((resolve, reject) => {
+    let rest: Rest | undefined;
+    const data = (chunk: Buffer): void => {
+      bytes += chunk.length;
+      if (rest) return rest.input.data(chunk);
+      if (bytes <= maxBytes) return take(chunk);
+      rest = new Rest();
+      rest.input.data(chunk);
+      large.pause();
+      const consume: Answer["consume"] = rest.consume.bind(rest);
+      resolve({ session: moveOut(), rest: { ...large, consume } });
+    };
+    large.consume({
+      data,
+      end: () => (rest ? rest.input.end() : resolve(session ? { session } : joined(chunks))),
+      fail: (error) => (rest ? rest.input.fail(error) : reject(new SendError(error))),
+    });
+  });
 }
 
 /**
