@@ -19,6 +19,7 @@ import type { Config } from "./config.ts";
 import { createDecide } from "./session/decide.ts";
 import { leaseMsOf } from "./session/operations.ts";
 import { holdHandlers } from "./handlers/holds.ts";
+import { forgetDeletedKeys } from "./hot/forget-keys.ts";
 import { createIdentities } from "./hot/identity.ts";
 import { keyHandlers } from "./handlers/keys.ts";
 import { forgetRefusals, refusalHandlers } from "./handlers/refusals.ts";
@@ -92,6 +93,7 @@ export async function startApp(config: Config, log: Logger): Promise<App> {
   const budgets = { database, billing, push };
   resources.use(every(budgetsMs, () => renewDueBudgets(budgets), log));
   resources.use(every(forgetMs, () => forgetRefusals(database), log));
+  resources.use(every(forgetMs, async () => void (await forgetDeletedKeys(database, shards)), log));
   resources.use(every(gaugesMs, () => tellTotals(shards, metrics), log));
 
   const unary = unaryHandlers(

@@ -9,6 +9,8 @@ export type Identities = {
   lookUp: (keyHash: string) => Promise<Identity | null>;
   /** Forgets all: the database was restored, and may not have every key any more. */
   forget: () => void;
+  /** Forgets one, of which there is no key any more. */
+  forgetOne: (keyHash: string) => void;
 };
 
 export type IdentityLimits = { maxKnown: number; maxUnknown: number; unknownMs: number };
@@ -48,7 +50,7 @@ export function createIdentities(
     known.clear();
     unknownUntilMs.clear();
   };
-  return { recall, lookUp, forget };
+  return { recall, lookUp, forget, forgetOne: (keyHash) => void known.delete(keyHash) };
 }
 
 // Maps keep the order of insertion: the first entry is the one that was not used for longest.

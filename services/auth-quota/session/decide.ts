@@ -1,4 +1,5 @@
 import { Verdict } from "#proto/authquota/v1/authquota_pb.ts";
+import { ServiceError } from "#shared/process/errors.ts";
 import type { Logger } from "#shared/process/log.ts";
 import { isHoldSecret, isProven } from "#shared/money/hold-proof.ts";
 import { faultPoint } from "#shared/process/fault-point.ts";
@@ -270,6 +271,8 @@ async function loadMissing(deps: DecideDeps, lacking: MissingData[]): Promise<Ho
       try {
         return await loadFor(deps, task, answer);
       } catch (error) {
+        task.result = refuseForgotten(deps, task, error);
+        if (task.result) return [];
         deps.log.error({ err: error, rid: task.prepared.request.rid }, "failed to load data for a decision");
         task.result = unavailable;
         return [];
@@ -278,6 +281,14 @@ async function loadMissing(deps: DecideDeps, lacking: MissingData[]): Promise<Ho
   );
   // Many calls may miss the same key.
   return [...new Map(brought.flat().map((operation) => [operation.join(" "), operation])).values()];
+}
+
+/** A key that was deleted long ago is forgotten, by whoever still knew whose it was as well. */
+function refuseForgotten({ identities }: DecideDeps, { prepared }: Task, error: unknown): Result | undefined {
+  const isGone = error instanceof ServiceError && error.code === "not_found";
+  if (!isGone || prepared.keyHash === undefined) return undefined;
+  identities.forgetOne(prepared.keyHash);
+  return { verdict: Verdict.KEY_INVALID };
 }
 
 async function loadFor(deps: DecideDeps, task: Task, answer: HotAnswer | undefined): Promise<HotOperation[]> {

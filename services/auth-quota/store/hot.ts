@@ -217,6 +217,9 @@ export function writeKey(key: KeySettings): HotOperation {
   return ["key-settings", keyId, accountId, status, ...limits, String(version)];
 }
 
+/** The operation that forgets a key, unless money of it is held or not booked: NO_HOLD then. */
+export const forgetKey = (keyId: string): HotOperation => ["forget-key", keyId];
+
 /** Settings that were changed, as the whole row of the database in JSON. */
 export type Change = { kind: "account" | "key"; row: string };
 

@@ -154,6 +154,21 @@ export async function findKeysByPrefix(database: Database, prefix: string, limit
   return (await database.query<RawRow>(statement, [prefix, limit])).map(fromRaw);
 }
 
+/** Keys that were deleted 400 days ago, and of which Redis has taken that, the oldest first. */
+export async function findForgettableKeys(database: Database, limit: number): Promise<Identity[]> {
+  const statement = `select key_id as "keyId", account_id as "accountId" from auth_quota.key
+    where status = 'deleted' and version <= pushed_version and updated_at < now() - interval '400 days'
+    order by updated_at limit $1`;
+  return database.query(statement, [limit]);
+}
+
+/** Forgets those of them; gives how many it were. */
+export async function forgetKeys(database: Database, keyIds: readonly string[]): Promise<bigint> {
+  const statement = "select auth_quota.forget_keys($1) as forgotten";
+  const [row] = await database.query<{ forgotten: string }>(statement, [keyIds]);
+  return BigInt(row?.forgotten ?? 0);
+}
+
 /** The keys that belong to hashes, given and told in base64. */
 export async function findIdentities(database: Database, hashes: string[]): Promise<(Identity & { hash: string })[]> {
   const statement = `select key_id as "keyId", account_id as "accountId", encode(key_hash, 'base64') as hash

@@ -136,6 +136,17 @@ local function addRareOperations()
     return verdicts.OK
   end }
 
+  -- A deleted key that nothing is owed for any more; nobody loads it again.
+  operations['forget-key'] = { 1, function(id)
+    local found = key(id)
+    if found.open ~= 0 or found.held ~= 0 or found.unposted ~= 0 or (found.version and found.status ~= 'deleted') then
+      return verdicts.NO_HOLD
+    end
+    redis.call('DEL', prefix .. ':key:' .. id)
+    keys[id] = nil
+    return verdicts.OK
+  end }
+
   -- Settings as they were last changed, whole, for a database that is restored to before that.
   local changes, changedAt, changesMs = prefix .. ':changes', prefix .. ':changed-at', 1209600000
   operations['keep-change'] = { 3, function(name, version, row)
