@@ -244,7 +244,7 @@ test("the command of the image ends with the exit code, its log on standard outp
   assert.equal(without.code, 2);
   assert.match(
     without.errors,
-    /^migrate: configuration is not usable:\n {2}env must have required property 'DATABASE_OWNER_URL'\n$/,
+    /^migrate: configuration is not usable:\n {2}must have required property 'DATABASE_OWNER_URL'\n$/,
   );
   const given = `DATABASE_OWNER_URL=${await postgres.createDatabase()}`;
   const done = await run("env", ["-i", given, process.execPath, entry, "migrate"], repository);
