@@ -21,6 +21,17 @@ test("a whole answer keeps its bytes but for its ids, which are sealed in order,
   assert.equal(sealed.toString(), expected.replaceAll('"cntr_1"', `"${seal("cntr_1")}"`));
 });
 
+test("what the provider has left out of the input goes by the ids that the caller knows it by, wherever that is told", () => {
+  const removed = '"input_transformations":[{"id":"rs_1","type":"reasoning"},{"id":"rs_2","type":"reasoning"}]';
+  const output = '"output":[{"id":"msg_1"},{"id":"msg_2"}]';
+  for (const fields of [`${removed},${output}`, `${output},${removed}`]) {
+    const text = `{"id":"resp_1",${fields}}`;
+    const sealed = new IdSealer(binding).seal(Buffer.from(text), stateIdsOf(JSON.parse(text)));
+    const expected = text.replaceAll(/"((?:resp|rs|msg)_\d)"/g, (_, id: string) => `"${seal(id)}"`);
+    assert.equal(sealed.toString(), expected);
+  }
+});
+
 test("bytes without ids are the same bytes", () => {
   const bytes = Buffer.from('{"type":"response.other","text":"resp_1"}');
   assert.equal(new IdSealer(binding).seal(bytes, stateIdsOf(JSON.parse(bytes.toString()))), bytes);

@@ -10,11 +10,16 @@ function* idsIn(value: unknown, fields: readonly string[]): Generator<string> {
   }
 }
 
+function* idsInList(list: unknown, fields: readonly string[]): Generator<string> {
+  if (Array.isArray(list)) for (const one of list) yield* idsIn(one, fields);
+}
+
 /** In the order in which providers write them. */
 function* idsOfResponse(response: unknown): Generator<string> {
   yield* idsIn(response, ["id"]);
-  const output = member(response, "output");
-  if (Array.isArray(output)) for (const item of output) yield* idsIn(item, fieldsOfItem);
+  // Items of the input that the provider has left out, as the caller sent them.
+  yield* idsInList(member(response, "input_transformations"), ["id"]);
+  yield* idsInList(member(response, "output"), fieldsOfItem);
   yield* idsIn(response, ["previous_response_id"]);
 }
 
