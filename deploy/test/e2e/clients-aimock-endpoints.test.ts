@@ -6,9 +6,11 @@ import { UsageSource } from "#proto/usage/v1/usage_pb.ts";
 import type { Units } from "#shared/money/pricing.ts";
 import { silentWav } from "#fake-provider/sound.ts";
 import { pixelBase64 } from "./clients-cases.ts";
+import { modelOn, upstreamAt } from "./catalog.ts";
 import { costOf, unitsOf } from "./charge.ts";
-import { endpointCatalog, endpointPrices } from "./endpoints.ts";
-import { type BookedLine, startWorld } from "./world.ts";
+import { endpointPrices, only, priceRow } from "./endpoints.ts";
+import { sharedWorldWith } from "./shared-world.ts";
+import type { BookedLine } from "./world.ts";
 
 // An upstream that nobody here wrote, so that the relay and its fake cannot agree on a mistake.
 const mock = new LLMock({ port: 0, host: "127.0.0.1", auth: { apiKeys: ["demo"] } });
@@ -24,8 +26,18 @@ mock.onModerate("bad", { flagged: true, categories: { violence: true } });
 await mock.start();
 after(() => mock.stop());
 
-const world = await startWorld({ catalog: () => endpointCatalog(mock.url) });
-after(() => world[Symbol.asyncDispose]());
+const { embedding, picture, voice, minutes, moderation } = endpointPrices;
+const world = await sharedWorldWith(() => ({
+  upstreams: { aimock: upstreamAt(mock.url) },
+  models: {
+    "aimock-model": modelOn("aimock"),
+    "aimock-embedding": only("openai-embeddings", "text-embedding-fake", priceRow(embedding), "aimock"),
+    "aimock-picture": only("openai-images", "dall-e-3", priceRow(picture), "aimock"),
+    "aimock-voice": only("openai-speech", "tts-1", priceRow(voice), "aimock"),
+    "aimock-minutes": only("openai-transcriptions", "whisper-1", priceRow(minutes), "aimock"),
+    "aimock-moderation": only("openai-moderations", "omni-moderation-fake", priceRow(moderation), "aimock"),
+  },
+}));
 const customer = await world.createCustomer({ creditNanos: 100_000_000_000n });
 const openai = new OpenAI({ baseURL: `${world.relayUrl}/v1`, apiKey: customer.secret, maxRetries: 0 });
 
@@ -40,9 +52,9 @@ async function nextLine(prices?: Units): Promise<BookedLine> {
 }
 
 test("@copilotkit/aimock upstream: a whole response and a streamed one", async () => {
-  const whole = await openai.responses.create({ model: "test-model", input: "talk" });
+  const whole = await openai.responses.create({ model: "aimock-model", input: "talk" });
   const first = await nextLine();
-  const streamed = await openai.responses.stream({ model: "test-model", input: "talk" }).finalResponse();
+  const streamed = await openai.responses.stream({ model: "aimock-model", input: "talk" }).finalResponse();
   const second = await nextLine();
   for (const { output_text: text } of [whole, streamed]) assert.equal(text, "Hello from somebody else.");
   for (const line of [first, second]) {
@@ -55,7 +67,7 @@ test("@copilotkit/aimock upstream: a whole response and a streamed one", async (
 
 test("@copilotkit/aimock upstream: a function call in a response, whole and streamed", async () => {
   const tools = [{ type: "function" as const, name: call.name, parameters: {}, strict: false }];
-  const asked = { model: "test-model", input: "tool", tools };
+  const asked = { model: "aimock-model", input: "tool", tools };
   const whole = await openai.responses.create(asked);
   await nextLine();
   const streamed = await openai.responses.stream(asked).finalResponse();
@@ -68,7 +80,7 @@ test("@copilotkit/aimock upstream: a function call in a response, whole and stre
 });
 
 test("@copilotkit/aimock upstream: embeddings, as numbers and as the base64 that the client asks for", async () => {
-  const asked = { model: "embedding-model", input: "number" };
+  const asked = { model: "aimock-embedding", input: "number" };
   const floats = await openai.embeddings.create({ ...asked, encoding_format: "float" });
   await nextLine(endpointPrices.embedding);
   const own = await openai.embeddings.create(asked);
@@ -77,20 +89,20 @@ test("@copilotkit/aimock upstream: embeddings, as numbers and as the base64 that
 });
 
 test("@copilotkit/aimock upstream: an image, speech, a transcript and a judgement", async () => {
-  const { data } = await openai.images.generate({ model: "picture-model", prompt: "a fox" });
+  const { data } = await openai.images.generate({ model: "aimock-picture", prompt: "a fox" });
   assert.equal(data?.[0]?.b64_json, pixelBase64);
   assert.deepEqual(unitsOf(await nextLine(endpointPrices.picture)), { images: 1n });
 
-  const spoken = await openai.audio.speech.create({ model: "voice-model", voice: "alloy", input: "say it" });
+  const spoken = await openai.audio.speech.create({ model: "aimock-voice", voice: "alloy", input: "say it" });
   assert.ok(Buffer.from(await spoken.arrayBuffer()).equals(sound));
   assert.deepEqual(unitsOf(await nextLine(endpointPrices.voice)), { characters: 6n });
 
   const file = await toFile(silentWav(100), "speech.wav", { type: "audio/wav" });
-  const heard = await openai.audio.transcriptions.create({ model: "minutes-model", file });
+  const heard = await openai.audio.transcriptions.create({ model: "aimock-minutes", file });
   assert.equal(heard.text, "I heard you.");
   assert.deepEqual(unitsOf(await nextLine(endpointPrices.minutes)), { mediaMs: 7_000n });
 
-  const { results } = await openai.moderations.create({ model: "moderation-model", input: "bad" });
+  const { results } = await openai.moderations.create({ model: "aimock-moderation", input: "bad" });
   assert.equal(results[0]?.flagged, true);
   assert.deepEqual(unitsOf(await nextLine(endpointPrices.moderation)), { requests: 1n });
 });

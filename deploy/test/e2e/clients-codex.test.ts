@@ -1,21 +1,15 @@
 import assert from "node:assert/strict";
-import { after, describe, test } from "node:test";
+import { describe, test } from "node:test";
 import { accumulateResponse } from "openai/lib/responses/ResponseAccumulator";
 import type { Response, ResponseStreamEvent } from "openai/resources/responses/responses";
 import { ask, type Json } from "./ask.ts";
-import { conversionCatalog, modelOf } from "./conversion.ts";
-import { startWorld } from "./world.ts";
+import { conversionCatalog, modelOf, plainChatModel } from "./conversion.ts";
+import { sharedWorld } from "./shared-world.ts";
 
-/** Chat as most servers speak it, without tools of free text. */
-function catalog(fakeUrl: string): string {
-  const all = JSON.parse(conversionCatalog(fakeUrl)) as { models: Record<string, Json> };
-  Object.assign(all.models[modelOf("chat")] ?? {}, { quirks: ["no-custom-tools"] });
-  return JSON.stringify(all);
-}
-
-const world = await startWorld({ catalog });
-after(() => world[Symbol.asyncDispose]());
+const world = await sharedWorld(conversionCatalog);
 const { relayUrl, fake } = world;
+
+const models = { chat: plainChatModel, messages: modelOf("messages"), gemini: modelOf("gemini") };
 
 const grammar = { type: "grammar", syntax: "lark", definition: "start: /(.|\\n)+/" };
 const schemaOf = (name: string) => ({
@@ -103,7 +97,7 @@ for (const provider of ["chat", "messages", "gemini"] as const) {
         },
         { text: "All done." },
       );
-      const model = modelOf(provider);
+      const model = models[provider];
       const first = await send(secret, turnOf(model, [question], { stream: isStream }));
       const dropped = first.reply.headers.get("x-relay-dropped") ?? "";
       assert.ok(dropped.split(", ").includes("tools.web_search"), dropped);
@@ -144,7 +138,7 @@ describe("a tool that only its provider runs", () => {
         [{ tool_choice: "required" }, {}],
         [{}, { "x-relay-strict": "true" }],
       ]) {
-        const body = turnOf(modelOf(provider), [question], { ...fields, stream: false });
+        const body = turnOf(models[provider], [question], { ...fields, stream: false });
         const headers = { authorization: `Bearer ${secret}`, "content-type": "application/json", ...strict };
         const reply = await ask(`${relayUrl}/v1/responses`, { headers, body: JSON.stringify(body) });
         assert.equal(reply.status, 400, reply.text);

@@ -1,37 +1,32 @@
 import assert from "node:assert/strict";
-import { after, describe, test } from "node:test";
+import { describe, test } from "node:test";
 import OpenAI from "openai";
 import { EndCause } from "#proto/usage/v1/usage_pb.ts";
 import { type Behaviour, behaviourText } from "#fake-provider/behaviour.ts";
 import { estimateTokens } from "../../../services/relay/dialects/dialect.ts";
 import { ask, type Json, type Reply } from "./ask.ts";
-import { testCatalog, upstreamAt } from "./catalog.ts";
+import { upstreamAt } from "./catalog.ts";
 import { checkCharge } from "./charge.ts";
 import { claimOf, endpointPrices, only, post, priceRow, sideOf, truthOf } from "./endpoints.ts";
 import { checkUntouched } from "./refusal.ts";
-import { startWorld } from "./world.ts";
+import { sharedWorldWith } from "./shared-world.ts";
 
 const { embedding, image, picture, spoken, voice } = endpointPrices;
 const images = "/v1/images/generations";
 const embeddings = "/v1/embeddings";
 const speech = "/v1/audio/speech";
 
-/** Models of an upstream that speaks gemini-generate and nothing else. */
-function geminiCatalog(fakeUrl: string): string {
-  return testCatalog(fakeUrl, {
-    upstreams: { gemini: upstreamAt(fakeUrl, { dialects: ["gemini-generate"] }) },
-    models: {
-      "embedding-model": only("openai-embeddings", "gemini-embedding-fake", priceRow(embedding), "gemini"),
-      "image-model": only("openai-images", "gemini-fake-image", priceRow(image), "gemini"),
-      "picture-model": only("openai-images", "gemini-fake-image", priceRow(picture), "gemini"),
-      "spoken-model": only("openai-speech", "gemini-fake-tts", priceRow(spoken), "gemini"),
-      "voice-model": only("openai-speech", "gemini-fake-tts", priceRow(voice), "gemini"),
-    },
-  });
-}
-
-const world = await startWorld({ catalog: geminiCatalog });
-after(() => world[Symbol.asyncDispose]());
+// Models of an upstream that speaks gemini-generate and nothing else.
+const world = await sharedWorldWith((fakeUrl) => ({
+  upstreams: { "gemini-media": upstreamAt(fakeUrl, { dialects: ["gemini-generate"] }) },
+  models: {
+    "gemini-embedding-model": only("openai-embeddings", "gemini-embedding-fake", priceRow(embedding), "gemini-media"),
+    "gemini-image-model": only("openai-images", "gemini-fake-image", priceRow(image), "gemini-media"),
+    "gemini-picture-model": only("openai-images", "gemini-fake-image", priceRow(picture), "gemini-media"),
+    "gemini-spoken-model": only("openai-speech", "gemini-fake-tts", priceRow(spoken), "gemini-media"),
+    "gemini-voice-model": only("openai-speech", "gemini-fake-tts", priceRow(voice), "gemini-media"),
+  },
+}));
 const { relayUrl, fake } = world;
 
 const { COMPLETE, UPSTREAM_CUT, UPSTREAM_ERROR } = EndCause;
@@ -51,10 +46,10 @@ describe("API spec, Endpoints: `POST /v1/embeddings`, of a model that speaks gem
   test("the official client gets one vector of length 1 for each text, in their order", async () => {
     const customer = await world.createCustomer();
     const input = ["one two three", "four five"];
-    const body = { model: "embedding-model", input, dimensions: 8 };
+    const body = { model: "gemini-embedding-model", input, dimensions: 8 };
     // It asks for base64 unless told otherwise, and decodes it.
     const { data, response } = await clientOf(customer.secret).embeddings.create(body).withResponse();
-    assert.deepEqual([data.object, data.model], ["list", "embedding-model"]);
+    assert.deepEqual([data.object, data.model], ["list", "gemini-embedding-model"]);
     assert.deepEqual(
       data.data.map(({ index, embedding: vector }) => [index, vector.length, Math.hypot(...vector).toFixed(4)]),
       [
@@ -81,7 +76,7 @@ describe("API spec, Endpoints: `POST /v1/embeddings`, of a model that speaks gem
   test("numbers or base64 exactly as asked; the provider's count where it tells one", async () => {
     const customer = await world.createCustomer();
     const input = behaviourText({ usage: { inputTokens: 77 } }, "one two");
-    const asking = { model: "embedding-model", input, dimensions: 4 };
+    const asking = { model: "gemini-embedding-model", input, dimensions: 4 };
     const body = { ...asking, encoding_format: "float" };
     const floats = await post(relayUrl, customer.secret, { path: embeddings, body });
     const { data, usage } = floats.json() as { data: { embedding: number[] }[]; usage: Json };
@@ -100,7 +95,7 @@ describe("API spec, Endpoints: `POST /v1/embeddings`, of a model that speaks gem
 describe("API spec, Endpoints: `POST /v1/images/generations`, of a model that speaks gemini-generate", atOnce, () => {
   test("the official client gets the picture and its tokens, which are charged", async () => {
     const customer = await world.createCustomer();
-    const body = { model: "image-model", prompt: "a red fox", size: "1536x1024" } as const;
+    const body = { model: "gemini-image-model", prompt: "a red fox", size: "1536x1024" } as const;
     const { data, response } = await clientOf(customer.secret).images.generate(body).withResponse();
     const [made] = data.data ?? [];
     assert.equal(Buffer.from(String(made?.b64_json), "base64").toString("latin1", 1, 4), "PNG");
@@ -124,7 +119,7 @@ describe("API spec, Endpoints: `POST /v1/images/generations`, of a model that sp
 
   test("a model priced by the image is charged for the image that came", async () => {
     const customer = await world.createCustomer();
-    const body = { model: "picture-model", prompt: "a red fox" };
+    const body = { model: "gemini-picture-model", prompt: "a red fox" };
     const { status, rid } = await post(relayUrl, customer.secret, { path: images, body });
     assert.equal(status, 200);
     const charge = { counted: { images: 1n } };
@@ -133,7 +128,7 @@ describe("API spec, Endpoints: `POST /v1/images/generations`, of a model that sp
 
   test("what the provider refuses for its content is a 400 that says so, and costs nothing", async () => {
     const customer = await world.createCustomer();
-    const body = { model: "image-model", prompt: behaviourText({ finish: "IMAGE_SAFETY" }) };
+    const body = { model: "gemini-image-model", prompt: behaviourText({ finish: "IMAGE_SAFETY" }) };
     const reply = await post(relayUrl, customer.secret, { path: images, body });
     assert.equal(reply.status, 400, reply.text);
     assert.match((reply.json() as { error: { message: string } }).error.message, /IMAGE_SAFETY/);
@@ -145,7 +140,7 @@ describe("API spec, Endpoints: `POST /v1/audio/speech`, of a model that speaks g
   for (const format of ["wav", "pcm"] as const) {
     test(`${format}: the official client gets the sound, charged by its tokens`, async () => {
       const customer = await world.createCustomer();
-      const body = { model: "spoken-model", voice: "Kore", input: "one two three", response_format: format };
+      const body = { model: "gemini-spoken-model", voice: "Kore", input: "one two three", response_format: format };
       const { data, response } = await clientOf(customer.secret).audio.speech.create(body).withResponse();
       const bytes = Buffer.from(await data.arrayBuffer());
       assert.equal(response.headers.get("content-type"), `audio/${format}`);
@@ -161,7 +156,7 @@ describe("API spec, Endpoints: `POST /v1/audio/speech`, of a model that speaks g
 
   test("a model priced by the character is charged for those of the input", async () => {
     const customer = await world.createCustomer();
-    const body = { model: "voice-model", voice: "Kore", input: "one two", response_format: "wav" };
+    const body = { model: "gemini-voice-model", voice: "Kore", input: "one two", response_format: "wav" };
     const { data, response } = await clientOf(customer.secret)
       .audio.speech.create(body as never)
       .withResponse();
@@ -172,9 +167,9 @@ describe("API spec, Endpoints: `POST /v1/audio/speech`, of a model that speaks g
 });
 
 const bodies: Record<string, (text: string) => Json> = {
-  [embeddings]: (input) => ({ model: "embedding-model", input }),
-  [images]: (prompt) => ({ model: "image-model", prompt }),
-  [speech]: (input) => ({ model: "spoken-model", input, voice: "Kore", response_format: "wav" }),
+  [embeddings]: (input) => ({ model: "gemini-embedding-model", input }),
+  [images]: (prompt) => ({ model: "gemini-image-model", prompt }),
+  [speech]: (input) => ({ model: "gemini-spoken-model", input, voice: "Kore", response_format: "wav" }),
 };
 
 const send = (path: string, secret: string, more: Json, headers: Record<string, string> = {}): Promise<Reply> =>

@@ -29,6 +29,9 @@ const dialects = {
 /** The model that runs on an upstream which speaks only one format. */
 export const modelOf = (provider: ProviderName): string => `${provider}-model`;
 
+/** Chat as most servers speak it, without tools of free text. */
+export const plainChatModel = "plain-chat-model";
+
 /**
  * The test catalog and a model for each provider format; `hasty-…-model` is the same over connections that lose
  * patience within a second. Gemini's is one that insists on its signatures.
@@ -45,6 +48,7 @@ export function conversionCatalog(fakeUrl: string): string {
     const hasty = [{ name: `hasty-${provider}`, ...settings }];
     models[`hasty-${modelOf(provider)}`] = modelOn(provider, { upstreams: hasty });
   }
+  models[plainChatModel] = modelOn("chat", { quirks: ["no-custom-tools"] });
   return testCatalog(fakeUrl, { upstreams, models });
 }
 

@@ -16,11 +16,10 @@ after(() => {
 });
 
 test("each service is one file, which says what it misses as its sources do", async () => {
-  // Below the packages, which some files are found in.
-  const folder = mkdtempSync(join(cache, "bundles-"));
+  // Those of this run, where there are any; otherwise below the packages, which some files are found in.
+  const own = given === undefined ? mkdtempSync(join(cache, "bundles-")) : undefined;
   try {
-    await bundleServices(folder);
-    process.env[bundlesVariable] = folder;
+    if (own !== undefined) await bundleServices((process.env[bundlesVariable] = own));
     for (const service of services) {
       const entry = join(repository, `services/${service}/main.ts`);
       const bundle = runnable(entry, {});
@@ -30,7 +29,7 @@ test("each service is one file, which says what it misses as its sources do", as
       assert.match(errors, /configuration is not usable:\n {2}must have required property '/, service);
     }
   } finally {
-    rmSync(folder, { recursive: true });
+    if (own !== undefined) rmSync(own, { recursive: true });
   }
 });
 

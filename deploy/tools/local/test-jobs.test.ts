@@ -7,10 +7,12 @@ import { longest, planJobs, readSources } from "./test-jobs.ts";
 const shared = ["shared", "World"].join("");
 const server = 'import { spawn } from "node:child_process";';
 
-test("tests without servers share processes, as do those on one system and of one service; the longest go first, and what takes every core runs by itself", () => {
+test("tests without servers share processes, as do those on one system, of one service and end to end; the longest go first, and what takes every core runs by itself", () => {
   const [first = "", second = ""] = longest;
   const texts = new Map([
     ["deploy/test/e2e/a.test.ts", server],
+    ["deploy/test/e2e/g.test.ts", server],
+    ["deploy/test/usage/x.test.ts", server],
     ["deploy/test/e2e/b.test.ts", `${server} await ${shared}();`],
     ["deploy/test/e2e/c.test.ts", `${server} await ${shared}(videoCatalog);`],
     ["deploy/test/e2e/d.test.ts", `${server} await ${shared}();`],
@@ -36,10 +38,11 @@ test("tests without servers share processes, as do those on one system and of on
       { files: ["deploy/test/e2e/b.test.ts", "deploy/test/e2e/d.test.ts"] },
       { files: ["deploy/test/e2e/c.test.ts"] },
       { files: ["deploy/test/e2e/e.test.ts"] },
+      { files: ["deploy/test/e2e/a.test.ts", "deploy/test/e2e/g.test.ts"] },
       { files: ["services/b/x.test.ts", "services/b/y.test.ts"] },
       { files: ["services/c/x.test.ts"] },
       { files: ["services/console/access.test.ts", "services/console/app.test.ts"] },
-      { files: ["deploy/test/e2e/a.test.ts"] },
+      { files: ["deploy/test/usage/x.test.ts"] },
       { files: ["services/a/x.test.ts", "services/a/y.test.ts"] },
     ],
     alone: [

@@ -34,6 +34,8 @@ const sharing: readonly { names: RegExp; most: number }[] = [
   { names: /^(deploy\/bench)\/[^/]+$/, most: 8 },
   { names: /^(deploy\/tools\/(?:admin|checks))\//, most: 5 },
   { names: /^(deploy\/test\/chart)\//, most: 5 },
+  { names: /^(deploy\/test\/e2e)\//, most: 3 },
+  { names: /^(deploy\/tools\/local)\//, most: 4 },
 ];
 
 const sharedWorld = /\bsharedWorld(With\b|\(\w*\))/;
@@ -74,8 +76,9 @@ export function planJobs(texts: ReadonlyMap<string, string>): Plan {
 /** Long tests, of which others prove the most, have a command of their own: `npm run test:long`. */
 const isOfEveryRun = (path: string): boolean => path.endsWith(".test.ts") && !path.endsWith(".long.test.ts");
 
-/** With whom a file shares a process, if with any, and how many files one process takes. */
+/** With whom a file shares a process, if with any, and how many files one process takes. The longest are alone. */
 function shareOf(path: string): { room: string; most: number } | undefined {
+  if (longest.includes(path)) return undefined;
   for (const { names, most } of sharing) {
     const room = names.exec(path)?.[1];
     if (room !== undefined) return { room, most };
