@@ -26,10 +26,13 @@ export function activityRoutes(deps: Deps): Route[] {
     accountRoute(get("/activity"), "usage.view", (request) => show(deps, request)),
     accountRoute(get("/activity/newest"), "usage.view", async (request) => ({
       kind: "fragment",
-      body: callsTable(request, await readActivity(deps, request, readFilter(request))),
+      body: await newest(deps, request, readFilter(request)),
     })),
   ];
 }
+
+const newest = async (deps: Deps, request: AccountRequest, filter: Filter): Promise<Markup> =>
+  callsTable(request, await readActivity(deps, request, filter), filter);
 
 const results = [
   ["", "all"],
@@ -64,8 +67,8 @@ type Activity = {
 async function readActivity(deps: Deps, { accountId }: AccountRequest, filter: Filter): Promise<Activity> {
   const { keyId, model, beforeLineId } = filter;
   const result = resultOf(filter);
-  const isFiltered = keyId !== "" || model !== "" || result !== CallResult.UNSPECIFIED;
-  const limit = isFiltered ? pageSize : pageSize + 1;
+  const isPart = isFiltered(filter);
+  const limit = isPart ? pageSize : pageSize + 1;
   const asked = { accountId, kind: LineKind.CHARGE, beforeLineId, limit, keyId, model, result };
   const [{ keys }, { lines, nextBeforeLineId }] = await Promise.all([
     deps.authQuota.listKeys({ accountId, includeDeleted: true }),
@@ -74,8 +77,10 @@ async function readActivity(deps: Deps, { accountId }: AccountRequest, filter: F
   const shown = lines.slice(0, pageSize);
   const calls = shown.flatMap((line) => (line.usage ? [{ line, call: line.usage }] : []));
   const last = lines.length > pageSize ? shown.at(-1)?.lineId : undefined;
-  return { calls, keys, nextLineId: isFiltered ? nextBeforeLineId : (last ?? "") };
+  return { calls, keys, nextLineId: isPart ? nextBeforeLineId : (last ?? "") };
 }
+
+const isFiltered = ({ keyId, model, result }: Filter): boolean => keyId !== "" || model !== "" || result !== "";
 
 function resultOf({ result }: Filter): CallResult {
   if (result === "") return CallResult.UNSPECIFIED;
@@ -99,7 +104,7 @@ async function show(deps: Deps, request: AccountRequest): Promise<PageResponse> 
     "Activity",
     html`${isWrong && html`<p class="problems" role="alert">${[...filter.given.errors.values()].join(" ")}</p>`}
       ${activityNavigation(base, "/activity")} ${filterForm(filter, activity.keys, `${base}/activity`)}
-      <div${beforeLineId === "" && live}>${callsTable(request, activity)}</div>
+      <div${beforeLineId === "" && live}>${callsTable(request, activity, filter)}</div>
       ${activity.nextLineId !== "" && nextPage(`${base}/activity?${older.toString()}`)}
       <p class="hint">
         A call is here moments after it ended. Calls that were refused before they reached a provider are free and have
@@ -126,12 +131,20 @@ function filterForm({ given, keyId, model, result }: Filter, keys: readonly Key[
 const nameOfKey = ({ keyId, name, status }: Key): string =>
   `${name || keyId}${status === KeyStatus.DELETED ? " (deleted)" : ""}`;
 
+function nothingFound(base: string, { nextLineId }: Activity, filter: Filter): Markup {
+  const quickStart = html`<a class="button" href="${base}/quick-start">Quick start</a>`;
+  if (!isFiltered(filter)) return emptyState("No calls here", "Calls show up here as soon as they end.", quickStart);
+  const clear = html`<a class="button outline" href="${base}/activity">Clear the filters</a>`;
+  const rest = nextLineId === "" ? "No call is like that." : "None of those that were looked at: older ones come next.";
+  return emptyState("No calls match", rest, clear);
+}
+
 const head = ["When", "Model and key", "Result", "Cost", "Tokens in", "Tokens out", "Latency", "Speed"];
 
-function callsTable({ accountId }: AccountRequest, { calls, keys }: Activity): Markup {
+function callsTable({ accountId }: AccountRequest, activity: Activity, filter: Filter): Markup {
+  const { calls, keys } = activity;
   const base = `/accounts/${accountId}`;
-  const quickStart = html`<a class="button" href="${base}/quick-start">Quick start</a>`;
-  if (calls.length === 0) return emptyState("No calls here", "Calls show up here as soon as they end.", quickStart);
+  if (calls.length === 0) return nothingFound(base, activity, filter);
   const names = new Map(keys.map((key) => [key.keyId, nameOfKey(key)]));
   const rows = calls.map(({ line, call }) => row(base, line, { call, keyName: names.get(call.keyId) ?? call.keyId }));
   return tableOf(
