@@ -68,20 +68,26 @@ const plan: WorldPlan = {
 const needsStores = ["money", "videos"];
 const isWanted = (part: string): boolean => (only ?? part) === part && !(needsStores.includes(part) && isWithoutRelay);
 
+// Its bars are of shards, of replicas of billing, and of large books.
+const isScale = only === "scale";
 const booksSize = { lines: Number(options.lines), days: 365, accounts: 10_000 };
 
 async function measureAll() {
   const load = loadavg();
-  const money = isWanted("money") ? await measureMoney([measureHolds, measureBooking], { rounds, say }) : undefined;
+  const works = [
+    ...(isWanted("money") ? [measureHolds] : []),
+    ...(isWanted("money") || isScale ? [measureBooking] : []),
+  ];
+  const money = works.length > 0 ? await measureMoney(works, { rounds, say }) : undefined;
   const videos = isWanted("videos") ? await measureMoney([measurePolls, measureEnds], { rounds, say }) : undefined;
   const sections = httpSections.filter((section: HttpSection) => isWanted("http") || only === section);
   const http = sections.length > 0 ? await measureHttp(plan, sections) : undefined;
   const translations = isWanted("translation") ? measureTranslations() : undefined;
   if (translations) say(`\n${renderTranslations(translations)}`);
-  const shards = only === "scale" || only === "shards" ? await measureShards(rounds, say) : undefined;
-  const scale = only === "scale" ? await measureScale(plan) : undefined;
+  const shards = isScale || only === "shards" ? await measureShards(rounds, say) : undefined;
+  const scale = isScale ? await measureScale(plan) : undefined;
   const sockets = only === "sockets" ? await measureSockets(rounds, say) : undefined;
-  const books = only === "books" ? await measureBooks(booksSize, say) : undefined;
+  const books = isScale || only === "books" ? await measureBooks(booksSize, say) : undefined;
   const pages = only === "pages" ? await measurePages(booksSize, say) : undefined;
   const machine = { cpu: cpus()[0]?.model, cores: cpus().length, node: process.version, load };
   const asked = { shards, scale, books, pages, sockets };

@@ -26,14 +26,14 @@ const estimateNanos = 1_000_000n;
 const record = Buffer.alloc(300, 7);
 
 /** Reserves and settles calls for `durationMs`, each as soon as the one before it is answered; at least one each. */
-export async function runPairs(variant: Variant, durationMs: number): Promise<PairsRun> {
+export async function runPairs(variant: Variant, durationMs: number, inFlight = operationsInFlight): Promise<PairsRun> {
   const run: PairsRun = { pairs: 0, settled: 0, refusals: new Map() };
   const startedMs = performance.now();
   const callUntilOver = async (): Promise<void> => {
     do await runBatch(variant, run);
     while (performance.now() - startedMs < durationMs);
   };
-  await Promise.all(Array.from({ length: operationsInFlight / variant.perBatch }, callUntilOver));
+  await Promise.all(Array.from({ length: inFlight / variant.perBatch }, callUntilOver));
   return run;
 }
 

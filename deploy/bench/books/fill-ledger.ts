@@ -32,6 +32,8 @@ export async function fillLedger(
       const fromMs = Date.parse(`${day}T00:00:00Z`);
       const spanMs = Math.min(dayMs, nowMs - fromMs);
       await client.query(insertLines, [day, fromMs, spanMs, Math.ceil((perDay * spanMs) / dayMs), accounts, event]);
+      // While its pages are in memory, and as what autovacuum does in the time in which a ledger grows.
+      await client.query(`VACUUM ANALYZE ${partitionOf(day)}`);
       if (back % 60 === 0) say(`filled up to ${day}`);
     }
     await client.query(makeBalances);
@@ -39,15 +41,20 @@ export async function fillLedger(
       "INSERT INTO billing.closed_day (day) SELECT d FROM generate_series($1::date, $2, '1 day') AS d",
       [dayAt(nowMs, days - 1), dayAt(nowMs, 63)],
     );
-    await client.query("VACUUM ANALYZE");
+    await client.query("ANALYZE billing.ledger_line");
+    for (const table of ["account", "key_spending", "closed_sum"])
+      await client.query(`VACUUM ANALYZE billing.${table}`);
+    say("made the balances");
   } finally {
     await client.end();
   }
 }
 
+const partitionOf = (day: string): string => `billing.ledger_line_${day.replaceAll("-", "_")}`;
+
 // As billing.ensure_ledger_day, which makes none that is older than 60 days.
 async function makePartition(client: pg.Client, day: string): Promise<void> {
-  const name = `billing.ledger_line_${day.replaceAll("-", "_")}`;
+  const name = partitionOf(day);
   await client.query(`CREATE TABLE IF NOT EXISTS ${name} (LIKE billing.ledger_line INCLUDING ALL)`);
   await client.query(`ALTER TABLE billing.ledger_line ATTACH PARTITION ${name}
     FOR VALUES FROM ('${day}') TO ('${day}'::date + 1)`);
