@@ -101,6 +101,9 @@ type CallContext = IncomingCall & {
   /** Where the request is, when it is in a thread. */
   session: ThreadSession | undefined;
   caller: Caller | undefined;
+  /** Its admission, once it was asked for, and once it holds money. */
+  admitting: Promise<Admission> | undefined;
+  admission: Admission | undefined;
 };
 
 /** What a request asks for, where it can be served, and how it is put there. */
@@ -128,18 +131,20 @@ export function closedFor({ catalog, settling }: Relay): Failure | undefined {
 export async function handleCall(incoming: IncomingCall, relay: Relay): Promise<void> {
   const received = receive(incoming, relay);
   const { request, dialect, ip } = incoming;
-  let admission: Admission | undefined;
   let failure: Failure | undefined;
   try {
     const caller = (received.caller = callerOf(readKey(request.headers, dialect.format === "B"), ip));
     const openSession = (): ThreadSession => openFor(received, caller, relay);
+    // Once, and before anything is fetched for the call.
+    const admit = (parsed: ParsedRequest): Promise<Admission> =>
+      (received.admitting ??= admitCall(parsed, caller, received, relay));
     const mostHere = dialect.takesForm ? largeBytes : longBytes;
     const body = await takeAnyBody({ ...incoming, caller }, { ...relay, openSession, mostHere });
     if (!body) return;
     const parsed = await parseFor(caller, relay, (checkKey) =>
-      parseRequest({ ...received, body, caller, openSession }, relay, checkKey),
+      parseRequest({ ...received, body, caller, openSession, admit }, relay, checkKey),
     );
-    admission = await admitCall(parsed, caller, received, relay);
+    const admission = await admit(parsed);
     const answered = await reachUpstream(admission, relay);
     await deliver(admission, answered, relay, settlementOf(admission.call, relay));
   } catch (thrown) {
@@ -147,10 +152,10 @@ export async function handleCall(incoming: IncomingCall, relay: Relay): Promise<
       received.signal.cutCause === EndCause.DRAINED
         ? { name: "service_unavailable", cause: expectedCauses.stopping }
         : failureOf(thrown);
-    if (admission) settleFailed(admission, failure, relay);
+    if (received.admission) settleFailed(received.admission, failure, relay);
     respondFailure(incoming.response, { rid: received.rid, failure, dialect });
   } finally {
-    leave(admission, received, failure, relay);
+    leave(received, failure, relay);
   }
 }
 
@@ -170,6 +175,8 @@ function receive(incoming: IncomingCall, { tracing }: Relay): CallContext {
     signal,
     onLeft,
     session: undefined,
+    admitting: undefined,
+    admission: undefined,
   };
   response.on("close", () => {
     if (response.writableFinished) return;
@@ -184,7 +191,12 @@ function openFor(received: CallContext, caller: Caller, { threads }: Relay): Thr
 }
 
 /** A request whose body is here, or in a thread. */
-type CallWithBody = CallContext & { body: Buffer | LargeBody; caller: Caller; openSession: () => ThreadSession };
+type CallWithBody = CallContext & {
+  body: Buffer | LargeBody;
+  caller: Caller;
+  openSession: () => ThreadSession;
+  admit: (parsed: ParsedRequest) => Promise<Admission>;
+};
 
 /**
  * Reads the request, finds its model and the routes to it, and prepares what the first upstream gets. Throws the
@@ -258,12 +270,12 @@ function plan(
 type Planned = { envelope: Envelope; model: Model; routes: Route[]; editsFor?: BoundState["editsFor"] };
 
 function planFor(
-  read: CallWithBody & { checkKey: CheckKey },
+  read: CallWithBody,
   relay: Relay,
   { envelope, model, routes, editsFor }: Planned,
   facts: BodyFacts | undefined,
 ): ParsedRequest | Promise<ParsedRequest> {
-  const { request, dialect, times, response, caller, checkKey } = read;
+  const { request, dialect, times, response, caller } = read;
   const { units, leastMediaMs = 0n, triesPerChoice = 1, priceFields } = envelope;
   const inputTokens = countInputTokens(envelope, model);
   const requested = { inputTokens, units, leastMediaMs, triesPerChoice, priceFields };
@@ -274,8 +286,8 @@ function planFor(
   const parsed = { envelope, model, requested, routes, preparation };
   let fetchingAt = Infinity;
   const fetched = preparation.readFor(routes, async () => {
-    // Nothing is fetched for strangers.
-    await checkKey();
+    // Nothing is fetched for strangers, nor for who has no money for what is asked.
+    await read.admit(parsed);
     fetchingAt = performance.now();
     return { share: share(), signal: signalOfClose(response) };
   });
@@ -342,7 +354,18 @@ async function admitCall(
   call.cut = cutBy(signal);
   if (!signal.isAborted) received.onLeft = leaveBy(call, preparation, relay.orphans);
   const callerHeaders = request.headers;
-  return { call, envelope, routes, preparation, callerHeaders, signal, dialect, response, turn: received.turn };
+  const { turn } = received;
+  return (received.admission = {
+    call,
+    envelope,
+    routes,
+    preparation,
+    callerHeaders,
+    signal,
+    dialect,
+    response,
+    turn,
+  });
 }
 
 // The closures below stand apart from handleCall, because those of it kept whole calls alive: 6.7 MB instead of 0.9 MB
@@ -396,8 +419,7 @@ function settleFailed({ call, signal, response, dialect }: Admission, failure: F
 
 /** Leaves nothing of a request behind but its log line. */
 function leave(
-  admission: Admission | undefined,
-  { rid, startedAtMs, times, trace, ip, response, dialect, session, socket, caller }: CallContext,
+  { admission, rid, startedAtMs, times, trace, ip, response, dialect, session, socket, caller }: CallContext,
   failure: Failure | undefined,
   relay: Relay,
 ): void {

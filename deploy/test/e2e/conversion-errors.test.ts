@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { EndCause } from "#proto/usage/v1/usage_pb.ts";
 import { type Behaviour, behaviourText } from "#fake-provider/behaviour.ts";
+import { until } from "#shared/testing/until.ts";
 import { ask, errorOf, type Reply } from "./ask.ts";
 import {
   callers,
@@ -177,4 +178,26 @@ describe("an upstream's own wording passes: 400, 404 and 500 with its words, typ
       assert.deepEqual(new Set(lines.map(({ amountNanos }) => amountNanos)), new Set([0n]));
     });
   }
+});
+
+test("nothing is fetched for who has no money for it, and nothing is held for what cannot be fetched", async () => {
+  const picture = { type: "image_url", image_url: { url: "https://127.0.0.1/a.png" } };
+  const body = JSON.stringify({
+    model: modelOf("gemini"),
+    messages: [{ role: "user", content: [{ type: "text", text: "What is it?" }, picture] }],
+  });
+  const askAs = async (creditNanos: bigint) => {
+    const customer = await world.createCustomer({ creditNanos });
+    const headers = { authorization: `Bearer ${customer.secret}`, "content-type": "application/json" };
+    return { customer, reply: await ask(`${relayUrl}/v1/chat/completions`, { headers, body }) };
+  };
+  const poor = await askAs(1n);
+  assert.equal(poor.reply.status, 403);
+  assert.match(poor.reply.text, /Insufficient balance/);
+  const rich = await askAs(1_000_000_000n);
+  assert.equal(rich.reply.status, 400);
+  assert.match(rich.reply.text, /could not be read/);
+  await until("its hold is released", async () => (await world.moneyOf(rich.customer.accountId)).openHolds === 0n);
+  const money = await world.moneyOf(rich.customer.accountId);
+  assert.deepEqual([money.availableNanos, money.unpostedCalls], [1_000_000_000n, 0n]);
 });

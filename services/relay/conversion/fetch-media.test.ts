@@ -107,3 +107,10 @@ test("at most 16 addresses, and only as many bytes as there is room for", async 
   assert.equal(failure.name, "service_unavailable");
   assert.deepEqual(claims, [45, 90]);
 });
+
+test("an address as long as a body is refused by its first characters", async () => {
+  const address = `data:${";".repeat(120_000_000)},x`;
+  const { failure } = await failureOf(fetchUrls([address], { share: roomy }));
+  assert.equal(failure.name, "field_invalid");
+  assert.ok((failure.detail?.length ?? 0) < 300);
+});

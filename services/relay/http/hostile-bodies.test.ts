@@ -177,7 +177,8 @@ const bodies: [string, Sent, number][] = [
           most,
         ),
     },
-    400,
+    // It is looked at once there is money for the call.
+    403,
   ],
   [
     "a schema's reference of separators for a conversion",
