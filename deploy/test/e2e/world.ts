@@ -149,7 +149,7 @@ function testVariables(
     // What takes seconds between two polls of a provider shall be seen in a fraction of one. Where no video can be
     // made, such polls would cost a tenth of a core for nothing.
     "video-task": {
-      ...(hasVideos && { POLL_INTERVAL_MS: "50", CONFIRM_MS: "100" }),
+      ...(hasVideos && { POLL_INTERVAL_MS: "150", CONFIRM_MS: "200" }),
       ...environment?.["video-task"],
     },
   };

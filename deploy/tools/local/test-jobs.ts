@@ -10,17 +10,13 @@ const alone = /^deploy\/test\/(?:simulation\/(?:simulation|mutations)|recordings
 
 // The longest of all, measured on two cores: begun last, one of them would keep all others waiting for its end.
 export const longest: readonly string[] = [
-  "deploy/test/e2e/skew.test.ts",
-  "deploy/image/build.test.ts",
-  "deploy/test/hostile/short.test.ts",
   "deploy/test/e2e/console-pages.test.ts",
-  "deploy/test/e2e/kill-video-task.test.ts",
+  "deploy/test/e2e/skew.test.ts",
   "deploy/test/e2e/console.test.ts",
+  "deploy/image/build.test.ts",
   "deploy/test/e2e/console-operators.test.ts",
-  "deploy/test/e2e/kill-relay-lost.test.ts",
-  "deploy/test/e2e/kill-relay.test.ts",
-  "deploy/test/e2e/limits.test.ts",
-  "deploy/observability/scrape.test.ts",
+  "deploy/test/e2e/kill-video-task.test.ts",
+  "deploy/test/hostile/short.test.ts",
 ];
 
 const filesOfBatch = 40;
