@@ -5,7 +5,7 @@ import { writeCitation } from "./citations.ts";
 import { writeStopReason } from "./finish-reasons.ts";
 import { writeAttached, writeSignature, writeWordlessThinking } from "./thinking-state.ts";
 import type { ReplyBlock } from "./wire.ts";
-import { isLongBase64, writeJson } from "../json/long-texts.ts";
+import { longTextsOf, writeJson } from "../json/long-texts.ts";
 import { emptyFields, messageId, toolUse, writePicture } from "./write-reply.ts";
 import { untoldUsage, writeFirstUsage, writeUsage } from "./write-usage.ts";
 
@@ -95,7 +95,7 @@ function wholeBlock(writing: Writing, content: ReplyBlock, long: readonly string
 function openBlock(writing: Writing, start: BlockStart): string {
   const before = closeBlock(writing);
   if (start.kind === "image") {
-    return before + wholeBlock(writing, writePicture(start), isLongBase64(start.data) ? [start.data] : []);
+    return before + wholeBlock(writing, writePicture(start), longTextsOf(start.data));
   }
   const block: OpenBlock = { start, isStarted: false, deltaHead: "", opaque: undefined };
   writing.open = block;

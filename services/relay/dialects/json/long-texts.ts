@@ -85,6 +85,9 @@ export function isLongBase64(text: string): boolean {
   return text.length >= longText && text.length % 4 === 0 && Buffer.from(text, "base64").length === bytes;
 }
 
+/** A picture's data as the long texts of what is written around it: none, where it is short or no base64. */
+export const longTextsOf = (data: string): string[] => (isLongBase64(data) ? [data] : []);
+
 /** JSON.stringify, but that texts which end in one of these, of base64, get that end as it is. */
 export function writeJson(value: unknown, long: readonly string[]): string {
   if (long.length === 0) return JSON.stringify(value);

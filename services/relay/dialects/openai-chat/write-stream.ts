@@ -2,7 +2,7 @@ import type { Citation, Opaque } from "../conversation.ts";
 import type { CallerRequest, StreamWriter } from "../conversion.ts";
 import type { UpstreamError } from "../dialect.ts";
 import type { BlockStart, Ending, ReplyEvent, TokenLogprob } from "../reply.ts";
-import { isLongBase64, writeJson } from "../json/long-texts.ts";
+import { longTextsOf, writeJson } from "../json/long-texts.ts";
 import { writeExtra } from "./extra-content.ts";
 import { writeFinish } from "./finish-reasons.ts";
 import { asksFunctionCall } from "./read-tools.ts";
@@ -75,8 +75,7 @@ function writeBlockStart(frame: Frame, choice: ChoiceState, block: BlockStart): 
   if (block.kind === "refusal") choice.hasRefusal = true;
   if (block.kind === "image") {
     const images = [writeImage(block, choice.images++)];
-    const long = isLongBase64(block.data) ? [block.data] : [];
-    return role + chunk(frame, choice.index, writeJson({ images }, long));
+    return role + chunk(frame, choice.index, writeJson({ images }, longTextsOf(block.data)));
   }
   if (block.kind !== "call") return role;
   const { id, name } = block;
