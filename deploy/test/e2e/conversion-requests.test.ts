@@ -284,6 +284,8 @@ test("a picture by address for an upstream that reads none is never fetched from
       const messages = [{ role: "user", content }];
       const reply = await send({ client: "chat", provider: "gemini", more: { messages }, by });
       assert.equal(reply.status, 400, reply.text);
+      // Nobody waits for the end of the hold that was there before the address was looked at.
+      await until("its hold is released", async () => (await world.moneyOf(by.accountId)).openHolds === 0n);
     });
   }
   const inline = [{ type: "image_url", image_url: { url: `data:image/png;base64,${pixelBase64}` } }];

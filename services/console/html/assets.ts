@@ -12,7 +12,10 @@ type Assets = {
   prefix: string;
   /** Whether a path below the prefix is one of them: nothing else in the folders of packages is served. */
   isServed: (path: string) => boolean;
-  /** In their order: later ones win. */
+  /**
+   * Ours first: Oat's rules are in layers and win over none of them, and whatever a browser draws before it has all of
+   * them has our pictures, not Oat's, which the policy refuses.
+   */
   styleUrls: string[];
   chartStyleUrl: string;
   iconUrl: string;
@@ -41,7 +44,7 @@ function readAssets(): Assets {
     folders: [folder, ...new Set(ofPackages.map((file) => dirname(file)))],
     prefix,
     isServed: (path) => names.has(path.slice(1)),
-    styleUrls: ["oat.min.css", "frame.css", "parts.css"].map((name) => prefix + name),
+    styleUrls: ["frame.css", "parts.css", "oat.min.css"].map((name) => prefix + name),
     chartStyleUrl: `${prefix}uPlot.min.css`,
     iconUrl: `${prefix}icon.svg`,
     iconsUrl: `${prefix}icons.svg`,
