@@ -14,7 +14,8 @@ export type OperationName =
   | "restore"
   | "lookupMany"
   | "lease"
-  | "draw";
+  | "draw"
+  | "lookupLeased";
 
 const names = new Map<Verdict, string>(Object.entries(Verdict).map(([name, verdict]) => [verdict, name.toLowerCase()]));
 

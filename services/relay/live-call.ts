@@ -3,6 +3,7 @@ import type { Span } from "@opentelemetry/api";
 import { EndCause } from "#proto/usage/v1/usage_pb.ts";
 import { beginTimes, type CallTimes } from "./call-times.ts";
 import type { Model } from "./catalog/models.ts";
+import type { LeasedCall } from "./charge/leased-call.ts";
 import { emptyTally, type Envelope, type Tally } from "./dialects/dialect.ts";
 
 /** What is known of a request's use without its answer. */
@@ -31,6 +32,8 @@ export type LiveCall = {
   heldNanos: bigint;
   /** By which its records are proven; empty where auth-quota gave none. */
   holdSecret: Uint8Array;
+  /** Where its hold was made within a lease. */
+  leased: LeasedCall | undefined;
   /**
    * The generation of the hot store when the hold was asked for, see QuotaSession: in a later one it is restored, also
    * when its answer and the word of a loss come together.
@@ -96,7 +99,7 @@ export type AdmittedCall = Pick<
   | "generation"
   | "startedAtMs"
 > &
-  Partial<Pick<LiveCall, "times" | "trace" | "models">>;
+  Partial<Pick<LiveCall, "times" | "trace" | "models" | "leased">>;
 
 // One for all calls: each replaces its own when it has something to do there.
 const nothingToCut = (): void => undefined;
@@ -118,6 +121,7 @@ export function beginLiveCall(admitted: AdmittedCall): LiveCall {
     requested: admitted.requested,
     heldNanos: admitted.heldNanos,
     holdSecret: admitted.holdSecret,
+    leased: admitted.leased,
     generation: admitted.generation,
     startedAtMs: admitted.startedAtMs,
     times: admitted.times ?? { ...beginTimes(nowMs), reservedAt: nowMs },

@@ -1,6 +1,7 @@
 import { v7 } from "uuid";
 import { EndCause } from "#proto/usage/v1/usage_pb.ts";
 import { admit as admitCall } from "../../../services/relay/charge/admit.ts";
+import { withinLease } from "../../../services/relay/charge/leased-call.ts";
 import type { Model } from "../../../services/relay/catalog/models.ts";
 import type { Envelope } from "../../../services/relay/dialects/dialect.ts";
 import { CallFailure, type FailureName } from "../../../services/relay/failures.ts";
@@ -81,6 +82,8 @@ export type Truth = {
   acceptedNanos: bigint;
   /** The lease within which it was admitted; "": it was admitted by auth-quota. */
   leaseRid: string;
+  /** Whether it ended within that, and had no hold of its own. */
+  hasEndedWithin: boolean;
   /** Whether its grant was looked at. */
   isCounted: boolean;
   /** Whether the relay's disk was lost before the call was known to be booked. */
@@ -172,6 +175,7 @@ export function beginTruth(plan: CallPlan, { name, process, clockAheadMs }: Rela
     checkpoints: new Set(),
     acceptedNanos: 0n,
     leaseRid: "",
+    hasEndedWithin: false,
     isCounted: false,
     isDiskLost: false,
   };
@@ -186,6 +190,7 @@ export async function runCall(calling: CallContext): Promise<void> {
   truth.state = "running";
   truth.call = call;
   if (plan.ending === "not-sent") {
+    truth.hasEndedWithin = withinLease(call.leased) !== undefined;
     release(relay.settling, call);
     relay.live.delete(call);
     truth.state = "released";
@@ -282,6 +287,7 @@ function finish(calling: CallContext, call: LiveCall, cause: EndCause): void {
   truth.state = "settling";
   truth.heldNanos = call.heldNanos;
   truth.endedAtMs = Date.now();
+  truth.hasEndedWithin = withinLease(call.leased) !== undefined;
   calling.note(`settle ${truth.rid} ${priceOf(truth)}`);
   settle(relay.settling, call, cause);
   relay.live.delete(call);

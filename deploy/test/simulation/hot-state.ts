@@ -16,21 +16,49 @@ export type HotCall = {
 
 const parsed = new Map<string, { text: string; call: HotCall }>();
 
-/** All calls that Redis knows, by rid. */
-export function hotCalls({ redises }: World): Map<string, HotCall> {
+/** All calls that Redis knows, by rid; those in books (lua/books.lua) as if each had a text of its own. */
+export function hotCalls(world: World): Map<string, HotCall> {
   const calls = new Map<string, HotCall>();
-  for (const { memory, prefix } of redises) {
+  for (const { memory, prefix } of world.redises) {
     const begin = `${prefix}:call:`;
     for (const key of memory.keys()) {
+      if (key.startsWith(`${prefix}:costs:`)) readBook(world, key, calls);
       if (!key.startsWith(begin)) continue;
       const text = String(memory.execute(["GET", key]) ?? "");
       const call = parse(key, text);
       const rid = key.slice(begin.length);
+      if (call.state === "summed") continue;
       // A release leaves a mark wherever the call was not known.
       if (text !== "" && (call.state !== "released" || !calls.has(rid))) calls.set(rid, call);
     }
   }
   return calls;
+}
+
+const bookPattern = /^(.+):costs:(.+)\.[^.]+$/;
+
+/** Puts the calls of a book among the others, and looks at whether it weighs what they do (M10). */
+function readBook({ redises, payers, violate }: World, key: string, calls: Map<string, HotCall>): void {
+  const [, prefix, keyId = ""] = bookPattern.exec(key) ?? [];
+  const memory = redises.find((redis) => redis.prefix === prefix)?.memory;
+  const accountId = payers.find((payer) => payer.keyId === keyId)?.accountId ?? "";
+  const flat = (memory?.execute(["HGETALL", key]) ?? []) as string[];
+  const owed = { nanos: 0n, count: 0 };
+  for (let at = 0; at < flat.length; at += 2) {
+    const [rid = "", text = ""] = flat.slice(at, at + 2);
+    const nanos = BigInt(text.slice(1));
+    const isOwed = text.startsWith("s");
+    if (isOwed) owed.nanos += nanos;
+    if (isOwed) owed.count += 1;
+    const sums = isOwed ? { amount: nanos, booked: 0n } : { amount: nanos, booked: nanos };
+    calls.set(rid, { state: isOwed ? "settled" : "posted", accountId, keyId, held: 0n, ...sums, open: 0 });
+  }
+  const text = String(memory?.execute(["GET", key.replace(":costs:", ":call:")]) ?? "");
+  const sum = text === "" ? { amount: 0n, booked: 0n } : parse(key, text);
+  const count = Number(text.slice(text.indexOf("\n") + 1) || 0);
+  const records = ((memory?.execute(["HGETALL", key.replace(":costs:", ":owed:")]) ?? []) as string[]).length / 2;
+  if (sum.amount - sum.booked !== owed.nanos || count !== owed.count || records !== owed.count)
+    violate(`M10: ${key} says ${count} owe ${sum.amount - sum.booked}, its calls ${owed.count}: ${owed.nanos}`);
 }
 
 function parse(key: string, text: string): HotCall {

@@ -21,6 +21,11 @@ export type RunChecks = {
 };
 
 const headValues = 8;
+const settling = ["settle", "settle-own", "restore", "post", "draw", "draw-proven"].concat([
+  "settle-leased",
+  "settle-leased-proven",
+  "post-leased",
+]);
 const quietOperations = new Set(["gate", "sweep", "sweep-forgotten", "sweep-leases", "establish", "note-sequence"]);
 
 /** What must hold after every run of the money script: M1, M2, M3, M5, M6 and M7 of state.lua, I7, I8, I18. */
@@ -74,9 +79,7 @@ export function createRunChecks(world: World): RunChecks {
       if (values.length <= headValues || quietOperations.has(values[headValues] ?? "")) return;
       const calls = hotCalls(world);
       checkGrants(world, values, calls);
-      const hasSettled = ["settle", "settle-own", "restore", "post", "draw", "draw-proven"].some((name) =>
-        values.includes(name),
-      );
+      const hasSettled = settling.some((name) => values.includes(name));
       for (const payer of world.payers) {
         checkAccount(payer, calls, hasSettled);
         checkKey(payer, calls, hasSettled);
@@ -134,8 +137,8 @@ function grantedIn(world: World, values: readonly string[], calls: Map<string, H
 /** Money that is set aside for a call, or owed by it, beyond what is booked of it. */
 function inHand({ ledger, sweptSessions }: World, truth: Truth, calls: Map<string, HotCall>): bigint {
   const hot = calls.get(truth.rid);
-  // Not drawn yet: it lies in the lease.
-  if (!hot && calls.get(truth.leaseRid)?.state === "leased") return 0n;
+  // Not told yet: it lies in the lease, also what is booked of it.
+  if (!hot && calls.get(truth.leaseRid)?.state === "leased") return -(ledger.calls.get(truth.rid)?.chargedNanos ?? 0n);
   const isTaken = truth.state === "running" || truth.state === "settling" || truth.state === "settled";
   if (!isTaken) return 0n;
   // Ended for a relay that was silent: what is owed beyond that was served without a hold.

@@ -26,10 +26,16 @@ export function checkLeased(world: World, truth: Truth): void {
   checkLeft(world, truth, lease);
 }
 
+/** What a call takes of its lease: what is held for it, and when it has ended within that, what it costs. */
+function takenOf({ state, heldNanos, finalNanos, hasEndedWithin }: Truth): bigint {
+  if (!hasEndedWithin) return heldNanos;
+  return state === "released" ? 0n : (finalNanos ?? heldNanos);
+}
+
 /** I21: what is admitted within a lease and not told yet is no more than what auth-quota keeps of it. */
 function checkLeft({ truths, drawn, violate }: World, { leaseRid }: Truth, lease: HotCall): void {
   const untold = [...truths.values()].filter((other) => other.leaseRid === leaseRid && !drawn.has(other.rid));
-  const nanos = untold.reduce((sum, { heldNanos }) => sum + heldNanos, 0n);
+  const nanos = untold.reduce((sum, call) => sum + takenOf(call), 0n);
   if (nanos > lease.held || untold.length > lease.open)
     violate(
       `I21: ${untold.length} calls for ${nanos} are admitted of ${leaseRid}, which has ${lease.open}: ${lease.held}`,
@@ -45,12 +51,14 @@ function checkStopped({ stopped, profile, violate }: World, { rid, payer }: Trut
   if (sinceMs > mostMs) violate(`I22: ${rid} was admitted ${sinceMs} ms after its key was stopped`);
 }
 
+const tellingOfCalls = new Set(["draw", "draw-proven", "settle-leased", "settle-leased-proven"]);
+
 /** Notes what a run was asked about leases: a clock that is ahead makes Redis forget calls that are over. */
 export function noteLeases({ leasesAskedAtMs, drawn }: World, values: readonly string[]): void {
   for (const [at, name] of values.entries()) {
     const rid = values[at + 1] ?? "";
     if (name === "lease" && !leasesAskedAtMs.has(rid)) leasesAskedAtMs.set(rid, Date.now());
-    if (name === "draw" || name === "draw-proven") drawn.add(rid);
+    if (tellingOfCalls.has(name)) drawn.add(rid);
   }
 }
 

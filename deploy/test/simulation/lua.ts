@@ -42,7 +42,7 @@ const scratchBytes = 1 << 20;
 const prelude = `
 collectgarbage("incremental", 1000, 400)
 unpack = table.unpack
-redis = { call = redis_call }
+redis = { pcall = redis_call, call = redis_call }
 `;
 
 /** Makes a Lua machine with one script in it. */

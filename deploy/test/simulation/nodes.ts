@@ -69,7 +69,7 @@ const starters: Record<RunningNode["kind"], (world: World, place: RunningNode) =
       place.onCharge = undefined;
       strike?.();
     };
-    const onDraw: RelayDeps["onDraw"] = ({ rid = "", leaseRid = "", heldNanos = 0n }) => {
+    const onLeased: RelayDeps["onLeased"] = ({ rid, leaseRid, heldNanos }) => {
       world.leasedCalls += 1;
       const truth = world.truths.get(rid);
       if (!truth) return;
@@ -88,7 +88,7 @@ const starters: Record<RunningNode["kind"], (world: World, place: RunningNode) =
     const told = {
       leaseRid,
       heartbeatMs: heartbeat,
-      onDraw,
+      onLeased,
       onRecalled,
       onCharge,
       onConfirm,

@@ -89,10 +89,24 @@ export function connectSimulatedRedis(server: RedisServer, network: Network, fro
     const found = (await plain("MGET")(...keys)) as (string | null)[];
     return found.map((text) => (text === null ? null : Buffer.from(text, "latin1")));
   };
+  const hgetallBuffer = async (key: string): Promise<Record<string, Buffer>> => {
+    const flat = (await plain("HGETALL")(key)) as string[];
+    const found: Record<string, Buffer> = {};
+    for (let at = 0; at < flat.length; at += 2) found[flat[at] ?? ""] = Buffer.from(flat[at + 1] ?? "", "latin1");
+    return found;
+  };
   const names = ["hget", "hmget", "hgetall", "get", "time", "zadd", "zcard", "zscore", "zrange", "zmscore"];
   names.push("zrangebyscore", "zremrangebyscore", "smembers", "scard", "exists");
   const commands = Object.fromEntries(names.map((name) => [name, plain(name.toUpperCase())]));
   // No memory limit, so that there is nothing to tell.
   const info = async (): Promise<string> => "";
-  return { status: "ready", prefix: server.prefix, ...commands, info, applyMoney, mgetBuffer } as unknown as HotRedis;
+  return {
+    status: "ready",
+    prefix: server.prefix,
+    ...commands,
+    info,
+    applyMoney,
+    mgetBuffer,
+    hgetallBuffer,
+  } as unknown as HotRedis;
 }

@@ -73,6 +73,10 @@ function drawOperation(random: Random, rids: readonly string[]): HotOperation {
     ["lookup", rid],
     ["lookup-many", rids.join("")],
     ["post", rid, "40", random.pick(["0", "1"])],
+    ["settle-leased", rid, "", account, key, "40", "", record],
+    ["settle-leased-proven", rid, "", account, key, "40", "", record],
+    ["post-leased", rid, account, key, "40"],
+    ["lookup-leased", account, key, rids.join("")],
     ["balance", account, amount, String(random.between(0, 99)), String(random.between(1, 50)), random.pick(["0", "1"])],
     ["spending", key, amount, String(random.between(1, 50)), random.pick(["0", "1"])],
     ["end-session", "relay_1", "2"],
@@ -114,7 +118,10 @@ const fieldsOf = (hash: Record<string, string>): [string, string][] =>
 
 async function readReal(key: string): Promise<unknown> {
   const type = await real.type(key);
-  if (type === "hash") return fieldsOf(await real.hgetall(key));
+  if (type === "hash") {
+    const found = Object.entries(await real.hgetallBuffer(key));
+    return fieldsOf(Object.fromEntries(found.map(([name, value]) => [name, value.toString("latin1")])));
+  }
   if (type === "zset") return (await real.zrange(key, "0", "-1")).toSorted();
   return (await real.getBuffer(key))?.toString("latin1");
 }

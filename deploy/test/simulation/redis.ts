@@ -146,6 +146,12 @@ const commands: Record<string, (store: Store, key: string, rest: string[]) => Lu
     dropEmpty(store, key, fields.size);
     return deleted;
   },
+  PEXPIRE: (store, key, [milliseconds]) => {
+    if (!store.values.has(key)) return 0;
+    store.expiries.set(key, Math.floor(store.nowUs() / 1_000) + Number(milliseconds));
+    return 1;
+  },
+  PERSIST: (store, key) => Number(store.expiries.delete(key)),
   HINCRBY: (store, key, [field = "", more]) => {
     const fields = hashAt(store, key);
     const sum = Number(fields.get(field) ?? 0) + Number(more);

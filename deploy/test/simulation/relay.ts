@@ -40,13 +40,22 @@ export type RelayDeps = {
   /** Told of each sum that auth-quota has taken. */
   onAccepted: (rid: string, nanos: bigint) => void;
   /** Told of each call that is admitted within a lease. */
-  onDraw: (draw: { rid?: string; leaseRid?: string; heldNanos?: bigint }) => void;
+  onLeased: (call: { rid: string; leaseRid: string; heldNanos: bigint }) => void;
   onRecalled: () => void;
   /** Makes the ids of leases; undefined: each call is admitted by auth-quota. */
   leaseRid: (() => string) | undefined;
   /** Undefined: rarer than in the product, which hears of a maintenance with them; each is a run of the script. */
   heartbeatMs: number | undefined;
 };
+
+const watched = (leases: Leases, { onLeased }: Pick<RelayDeps, "onLeased">): Leases => ({
+  ...leases,
+  admit: (wanted) => {
+    const hold = leases.admit(wanted);
+    if (hold?.leased) onLeased({ rid: wanted.rid, leaseRid: hold.leased.lease.rid, heldNanos: wanted.estimateNanos });
+    return hold;
+  },
+});
 
 const metrics = createMetrics(new Registry());
 const rareHeartbeatMs = 5_000;
@@ -76,10 +85,6 @@ export async function startRelay(parts: RelayDeps): Promise<Relay> {
   const session = openQuotaSession(channel, relaySession, log, limits);
   const quota: QuotaSession = {
     ...session,
-    tellThen: (told, onAnswer) => {
-      if (told.operation?.case === "draw") parts.onDraw(told.operation.value);
-      session.tellThen(told, onAnswer);
-    },
     tell: async (told) => {
       const { operation } = told;
       const isCheckpoint = operation?.case === "checkpoint" || operation?.case === "restore";
@@ -112,7 +117,8 @@ export async function startRelay(parts: RelayDeps): Promise<Relay> {
   const live = new Set<LiveCall>();
   const { leaseRid: makeRid } = parts;
   // Few calls are made here: leases come for less, and are kept for longer.
-  const leases = makeRid && createLeases(quota, leaseCounts, { leastPerSecond: 0.3, idleMs: 8_000, makeRid });
+  const leases =
+    makeRid && watched(createLeases(quota, leaseCounts, { leastPerSecond: 0.3, idleMs: 8_000, makeRid }), parts);
   if (leases) every(500, async () => leases.sweep(), log);
   void replaySpool(settling);
   every(2_000, async () => void (await confirmBooked(settling)), log);

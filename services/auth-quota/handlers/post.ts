@@ -1,4 +1,4 @@
-import { Verdict, type AuthQuotaService, type PostRequest } from "#proto/authquota/v1/authquota_pb.ts";
+import { Verdict, type AuthQuotaService, type BookedCall, type PostRequest } from "#proto/authquota/v1/authquota_pb.ts";
 import type { UnaryHandlers } from "#shared/grpc/grpc.ts";
 import type { Logger } from "#shared/process/log.ts";
 import { faultPoint } from "#shared/process/fault-point.ts";
@@ -37,14 +37,18 @@ export function postHandler(deps: PostDeps): UnaryHandlers<typeof AuthQuotaServi
         operation: writeSpending(keyId, { nanos, version }, unasked),
       })),
     ];
-    const posts = calls.map(({ rid, accountId, bookedNanos, isFinal }): OwnedOperation => {
-      return { accountId, operation: ["post", rid, bookedText(bookedNanos), isFinal ? "1" : "0"] };
-    });
+    const posts = calls.map((call): OwnedOperation => ({ accountId: call.accountId, operation: writePost(call) }));
     faultPoint("auth-quota: told what is booked, nothing of it taken over");
     const owned = byShard(deps.shards, [...sums, ...posts], ({ accountId }) => accountId);
     await whenRedisAnswers(forEachOf(owned, ([shard, own]) => postTo(deps, shard, own)));
     return {};
   };
+}
+
+function writePost({ rid, accountId, keyId, bookedNanos, isFinal, isLeased }: BookedCall): HotOperation {
+  const booked = bookedText(bookedNanos);
+  // Of calls within leases there are no provisional records.
+  return isLeased ? ["post-leased", rid, accountId, keyId, booked] : ["post", rid, booked, isFinal ? "1" : "0"];
 }
 
 /** An operation on what an account has. */

@@ -58,6 +58,8 @@ export function prepare(request: SessionOperation): PreparedOperation {
       return fixed(request, ["end-session", request.relaySession, endSessionChunk]);
     case "lookupMany":
       return fixed(request, ["lookup-many", ridTexts(request)]);
+    case "lookupLeased":
+      return fixed(request, ["lookup-leased", ...ownerOf(request), ridTexts(request)]);
     default:
       assertRid(rid);
       // Of the version before, it names none.
@@ -82,11 +84,16 @@ function prepareOfCall(name: CallOperation, request: SessionOperation): Prepared
     case "settle": {
       const [accountId, keyId] = ownerOf(request);
       const cost = amount("cost_nanos", request.costNanos);
-      return fixed(request, ["settle-own", rid, accountId, keyId, cost, checkedRecord(request.record, true)]);
+      const record = checkedRecord(request.record, true);
+      if (request.isLeased) return prepareLeased(request, [accountId, keyId, cost], record);
+      return fixed(request, ["settle-own", rid, accountId, keyId, cost, record]);
     }
     case "release": {
       const isByKey = request.accountId === "" && request.keyHash.length > 0;
-      return { ...fixed(request, [name, rid]), keyHash: isByKey ? hashText(request.keyHash) : undefined };
+      const { calls } = request;
+      if (calls < 0 || calls > maxLeasedCalls) throw new MalformedOperation("calls is not a number of leased calls");
+      const operation: HotOperation = calls > 0 ? ["release-lease", rid, String(calls)] : [name, rid];
+      return { ...fixed(request, operation), keyHash: isByKey ? hashText(request.keyHash) : undefined };
     }
     case "lookup":
       return fixed(request, [name, rid]);
@@ -105,6 +112,18 @@ function prepareOfCall(name: CallOperation, request: SessionOperation): Prepared
       return fixed(request, ["draw", rid, leaseRid, accountId, keyId, amount("held_nanos", request.heldNanos), ip]);
     }
   }
+}
+
+/** The charge of a call that ended within a lease, which its relay may not have any more. */
+function prepareLeased(
+  request: SessionOperation,
+  [accountId, keyId, cost]: [accountId: string, keyId: string, cost: string],
+  record: Buffer,
+): PreparedOperation {
+  const { rid, leaseRid, ip } = request;
+  if (leaseRid !== "") assertRid(leaseRid);
+  assertIp(ip);
+  return fixed(request, ["settle-leased", rid, leaseRid, accountId, keyId, cost, ip, record]);
 }
 
 /** The arguments of quota.lua. */
@@ -132,7 +151,7 @@ export function writeOperation(
 /** The same settle or draw, of a call that is proven to have been granted. */
 export function asProven(prepared: PreparedOperation): PreparedOperation {
   const [name, ...values] = prepared.operation ?? [""];
-  return { ...prepared, operation: [name === "draw" ? "draw-proven" : "settle", ...values] };
+  return { ...prepared, operation: [name === "settle-own" ? "settle" : `${name}-proven`, ...values] };
 }
 
 function fixed(request: SessionOperation, operation: HotOperation): PreparedOperation {

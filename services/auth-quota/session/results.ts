@@ -36,6 +36,7 @@ export function toResult(
         ? leaseResult(proofKey, prepared, caller, { number, text })
         : { verdict };
     case "draw":
+    case "settle":
       return { verdict, retryAfterSeconds: number };
     case "extend":
     case "restore":
@@ -45,6 +46,7 @@ export function toResult(
     case "lookup":
       return { verdict, state: number as CallState };
     case "lookupMany":
+    case "lookupLeased":
       // A digit for each call.
       return { verdict, states: Buffer.from(text, "latin1").map((digit) => digit - 48) as Buffer };
     default:
@@ -72,5 +74,6 @@ function leaseResult(
     ipPerMinute,
     models: models.filter((model) => model !== ""),
     holdSecret: secrets,
+    maySettleLeased: true,
   };
 }

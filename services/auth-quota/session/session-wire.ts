@@ -53,6 +53,7 @@ export type SessionOperation = {
   costNanos: number;
   calls: number;
   mayBeUsedUp: boolean;
+  isLeased: boolean;
   keyHash: Buffer;
   record: Buffer;
   rids: Buffer;
@@ -78,6 +79,7 @@ export type Result = {
   lastsMs?: number;
   ipPerMinute?: number;
   isAddressRefused?: boolean;
+  maySettleLeased?: boolean;
 };
 
 export type SessionResponse = {
@@ -115,6 +117,7 @@ export const emptyOperation = (name: OperationName): SessionOperation => ({
   costNanos: 0,
   calls: 0,
   mayBeUsedUp: false,
+  isLeased: false,
   keyHash: noBytes,
   record: noBytes,
   rids: noBytes,
@@ -157,11 +160,13 @@ const texts = [
 const amounts = ["estimateNanos", "totalNanos", "leastNanos", "heldNanos", "costNanos", "calls"] as const;
 const byteFields = ["keyHash", "record", "rids", "accountHashes", "holdSecret"] as const;
 
+const flags = ["mayBeUsedUp", "isLeased"] as const;
+
 const wireFields = new Map<string, WireField>([
   ...texts.map((name) => [name, { type: "text", name }] as const),
   ...amounts.map((name) => [name, { type: "amount", name }] as const),
   ...byteFields.map((name) => [name, { type: "bytes", name }] as const),
-  ["mayBeUsedUp", { type: "flag", name: "mayBeUsedUp" }],
+  ...flags.map((name) => [name, { type: "flag", name }] as const),
 ]);
 
 const plan = (name: OperationName, ...fields: WireField["name"][]) => ({
@@ -176,14 +181,15 @@ const plans = [
   plan("reserve", "rid", "keyHash", "ip", "model", "estimateNanos", "traceparent", "address"),
   plan("extend", "rid", "totalNanos", "leastNanos", "accountId"),
   plan("checkpoint", "rid", "costNanos", "record", "accountId"),
-  plan("settle", "rid", "accountId", "keyId", "costNanos", "record"),
-  plan("release", "rid", "accountId", "keyHash"),
+  plan("settle", "rid", "accountId", "keyId", "costNanos", "record", "isLeased", "leaseRid", "ip"),
+  plan("release", "rid", "accountId", "keyHash", "calls"),
   plan("lookup", "rid", "accountId"),
   plan("endSession", "relaySession"),
   plan("restore", "rid", "accountId", "keyId", "heldNanos", "costNanos", "record", "holdSecret"),
   plan("lookupMany", "rids", "accountHashes"),
   plan("lease", "rid", "keyHash", "estimateNanos", "calls"),
   plan("draw", "rid", "leaseRid", "accountId", "keyId", "heldNanos", "ip", "holdSecret"),
+  plan("lookupLeased", "rids", "accountId", "keyId"),
 ];
 
 function readOperation(reader: WireReader): SessionOperation {
@@ -238,6 +244,7 @@ export function encodeSessionResponse(response: SessionResponse): Buffer {
 }
 
 function writeResult(result: Result): void {
+  if (result.maySettleLeased) writeNumber(writer, 15, 1);
   if (result.isAddressRefused) writeNumber(writer, 14, 1);
   if (result.ipPerMinute) writeNumber(writer, 13, result.ipPerMinute);
   if (result.lastsMs) writeNumber(writer, 12, result.lastsMs);

@@ -120,7 +120,7 @@ function weigh(sums: Map<string, CallSums>, text: Buffer): void {
   const sum = sums.get(accountId) ?? { heldNanos: 0n, unpostedNanos: 0n };
   if (state === "held" || state === "leased") {
     sum.heldNanos += BigInt(held ?? 0);
-  } else if (state === "settled" || state === "expired") {
+  } else if (state === "settled" || state === "expired" || state === "summed") {
     const owed = BigInt(amount ?? 0) - BigInt(booked ?? 0);
     if (owed > 0n) sum.unpostedNanos += owed;
   }

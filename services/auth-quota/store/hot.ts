@@ -1,4 +1,4 @@
-import { randomBytes } from "node:crypto";
+import { randomBytes, randomInt } from "node:crypto";
 import { Verdict } from "#proto/authquota/v1/authquota_pb.ts";
 import { ServiceError } from "#shared/process/errors.ts";
 import { maxAccountNanos } from "#shared/money/money.ts";
@@ -351,15 +351,24 @@ async function listUnposted(redis: HotRedis, minAgeMs: number, limit: number): P
     if (due.length === 0) continue;
     // A record that is gone has been booked since.
     const found = await redis.mgetBuffer(...due.map((rid) => `${redis.prefix}:call:${rid}`));
-    records.push(
-      ...found
-        .filter((call) => call !== null)
-        .map(recordOf)
-        .filter((record) => record.length > 0),
-    );
+    for (const [index, call] of found.entries()) {
+      if (call === null) continue;
+      if (isBook(call)) records.push(...(await readOwed(redis, due[index] ?? "", limit - records.length)));
+      else if (recordOf(call).length > 0) records.push(recordOf(call));
+    }
     if (minAgeMs > 0) await redis.zadd(listed, ...due.flatMap((rid): (string | number)[] => [nowMs, rid]));
   }
   return records;
+}
+
+const bookState = Buffer.from("summed ");
+const isBook = (call: Buffer): boolean => call.subarray(0, bookState.length).equals(bookState);
+
+/** Records of calls in a book (lua/books.lua) that are not booked: any, for those that cannot be may be many. */
+async function readOwed(redis: HotRedis, book: string, limit: number): Promise<Buffer[]> {
+  const records = Object.values(await redis.hgetallBuffer(`${redis.prefix}:owed:${book}`));
+  const first = records.length > limit ? randomInt(records.length) : 0;
+  return [...records.slice(first), ...records.slice(0, first)].slice(0, limit);
 }
 
 // A call is one line of text and, after it, the bytes of its record.

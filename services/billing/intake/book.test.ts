@@ -22,6 +22,19 @@ function batchOf(...events: EventFields[]): ReadMessage {
   return readMessage(encodeBatch(events.map((given) => encodeEvent(makeEvent(given)))), 1, Date.now());
 }
 
+test("a call that ended within a lease is told of as such, also when its event comes again", async () => {
+  await using ledger = await createLedger(server.postgres);
+  const booking = bookingOn(ledger.pool);
+  const batch = batchOf({ isLeased: true });
+  for (const _ of [1, 2]) {
+    const { calls } = await bookBatch(booking, batch);
+    assert.deepEqual(
+      calls.map(({ isLeased }) => isLeased),
+      [true],
+    );
+  }
+});
+
 test("an event becomes one line of price times usage; its account and key are charged, once", async () => {
   await using ledger = await createLedger(server.postgres);
   const booking = bookingOn(ledger.pool);
@@ -29,7 +42,7 @@ test("an event becomes one line of price times usage; its account and key are ch
   const batch = batchOf({ rid });
   const posting = await bookBatch(booking, batch);
   assert.deepEqual(posting.calls, [
-    { rid, accountId: "acct_test", keyId: "key_test", bookedNanos: 400n, isFinal: true },
+    { rid, accountId: "acct_test", keyId: "key_test", bookedNanos: 400n, isFinal: true, isLeased: false },
   ]);
   assert.deepEqual(
     posting.accounts.map(({ accountId, balanceNanos, version }) => [accountId, balanceNanos, version]),

@@ -68,12 +68,12 @@ async function sort(deps: OutboxDeps, records: readonly Uint8Array[]): Promise<S
   const updates: CallUpdate[] = [];
   const missing: ReadEvent[] = [];
   for (const event of events) {
-    const { rid } = event.event;
+    const { rid, isLeased } = event.event;
     const call = booked.get(rid);
     const step = decide(event, call);
     const isConflict = typeof step === "object" && "reason" in step;
     if (isConflict) rejects.push(rejectEvent(event, step));
-    if (call && (call.final || step === "duplicate")) updates.push(callUpdateOf(rid, call));
+    if (call && (call.final || step === "duplicate")) updates.push(callUpdateOf(rid, { ...call, isLeased }));
     else if (!isConflict) missing.push(event);
   }
   const bookedRids = new Set(updates.map(({ rid }) => rid));
@@ -116,9 +116,9 @@ async function findBookedByHand({ pool }: OutboxDeps, kept: readonly Reject[]): 
   for (const { rid, payload } of kept) {
     const amountNanos = rid === undefined ? undefined : byHand.get(rid);
     if (rid === undefined || amountNanos === undefined) continue;
-    const { accountId, keyId } = fromBinary(UsageRecordedSchema, payload);
+    const { accountId, keyId, isLeased } = fromBinary(UsageRecordedSchema, payload);
     if (!isId(accountId) || !isId(keyId)) continue;
-    told.push({ rid, accountId, keyId, bookedNanos: amountNanos < 0n ? -amountNanos : 0n, isFinal: true });
+    told.push({ rid, accountId, keyId, bookedNanos: amountNanos < 0n ? -amountNanos : 0n, isFinal: true, isLeased });
   }
   return told;
 }

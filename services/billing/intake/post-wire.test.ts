@@ -15,6 +15,7 @@ const callOf = (given: Partial<CallUpdate>): CallUpdate => ({
   keyId: "key_1",
   bookedNanos: 400n,
   isFinal: true,
+  isLeased: false,
   ...given,
 });
 
@@ -38,6 +39,7 @@ test("a post has the bytes that its schema gives it", () => {
   const ids = ["", "a", "ünï", "x".repeat(30), "y".repeat(64), "z".repeat(200)];
   const variants = [
     ...amounts.flatMap((bookedNanos) => [true, false].map((isFinal) => callOf({ bookedNanos, isFinal }))),
+    callOf({ isLeased: true }),
     ...ids.flatMap((id) => [callOf({ accountId: id }), callOf({ keyId: id }), callOf({ rid: id })]),
     ...Array.from({ length: 80 }, (_, length) => callOf({ keyId: "k".repeat(length), bookedNanos: 2n ** 53n - 1n })),
   ];

@@ -22,8 +22,10 @@ const writer = createWireWriter();
  */
 export function encodePost({ accounts = [], keys = [], calls = [] }: PostRequest): Buffer {
   beginMessage(writer);
-  for (const { rid = "", accountId = "", keyId = "", bookedNanos = 0n, isFinal = false } of calls.toReversed()) {
+  for (const call of calls.toReversed()) {
+    const { rid = "", accountId = "", keyId = "", bookedNanos = 0n, isFinal = false, isLeased = false } = call;
     const before = writtenBytes(writer);
+    writeNumber(writer, 6, isLeased ? 1 : 0);
     writeNumber(writer, 5, isFinal ? 1 : 0);
     writeText(writer, 4, keyId);
     writeText(writer, 3, accountId);

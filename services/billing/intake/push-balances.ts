@@ -18,11 +18,19 @@ import type { Pool } from "#shared/stores/postgres.ts";
 export type Posting = { accounts: AccountRow[]; keys: KeyRow[]; calls: CallUpdate[] };
 
 /** The total booked for a call. */
-export type CallUpdate = { rid: string; accountId: string; keyId: string; bookedNanos: bigint; isFinal: boolean };
+export type CallUpdate = {
+  rid: string;
+  accountId: string;
+  keyId: string;
+  bookedNanos: bigint;
+  isFinal: boolean;
+  isLeased: boolean;
+};
 
 /** The update to push for a call that has lines. */
-export function callUpdateOf(rid: string, { accountId, keyId, chargedNanos, final }: BookedCall): CallUpdate {
-  return { rid, accountId, keyId, bookedNanos: chargedNanos, isFinal: final !== undefined };
+export function callUpdateOf(rid: string, call: BookedCall): CallUpdate {
+  const { accountId, keyId, chargedNanos, final, isLeased = false } = call;
+  return { rid, accountId, keyId, bookedNanos: chargedNanos, isFinal: final !== undefined, isLeased };
 }
 
 export type BalancePusher = {

@@ -14,6 +14,8 @@ export type BookedCall = {
   chargedNanos: bigint;
   provisional: { hash: string; usage: Units | undefined } | undefined;
   final: { hash: string } | undefined;
+  /** Whether its record says that it ended within a lease; not known of what is only read from the ledger. */
+  isLeased?: boolean;
 };
 
 export type AccountFunds = { balanceNanos: bigint; chargedNanos: bigint };
@@ -79,7 +81,7 @@ export function planBatch(events: readonly ReadEvent[], booked: BookedState, now
 function planEvent(read: ReadEvent, booked: BookedState, plan: Plan): void {
   const { event } = read;
   const call = booked.calls.get(event.rid);
-  if (call) plan.calls.set(event.rid, call);
+  if (call) plan.calls.set(event.rid, { ...call, isLeased: event.isLeased });
   const step = decide(read, call);
   if (step === "duplicate") plan.duplicates += 1;
   else if (step === "superseded") plan.superseded += 1;
@@ -166,6 +168,7 @@ function afterwards(call: BookedCall | undefined, { event, hash }: ReadEvent, ch
     chargedNanos: (call?.chargedNanos ?? 0n) + chargedNanos,
     provisional: isFinal ? call?.provisional : { hash, usage: event.usage },
     final: isFinal ? { hash } : undefined,
+    isLeased: event.isLeased,
   };
 }
 

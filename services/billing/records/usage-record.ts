@@ -15,6 +15,7 @@ import {
   leaveMessage,
   lengthTag,
   openReader,
+  readBool,
   readInt32,
   readInt64,
   readTag,
@@ -40,7 +41,8 @@ type Same =
   | "relaySession"
   | "sequence"
   | "upstreamCostNanos"
-  | "traceparent";
+  | "traceparent"
+  | "isLeased";
 
 /** What booking needs of a usage.v1.UsageRecorded; buckets of 0 may be left out. */
 export type UsageRecord = Pick<UsageRecorded, Same> & {
@@ -107,6 +109,7 @@ const emptyRecord = (): UsageRecord => ({
   sequence: 0n,
   upstreamCostNanos: undefined,
   traceparent: "",
+  isLeased: false,
 });
 
 /** Whether the field was as expected. Those that booking does not need are read to see that they can be. */
@@ -144,12 +147,15 @@ function readField(reader: WireReader, tag: number, record: UsageRecord): boolea
     case lengthTag(24):
       record.traceparent = readText(reader);
       return true;
+    case varintTag(28):
+      record.isLeased = readBool(reader);
+      return true;
     default:
       return readCommonText(reader, tag, record) || readInner(reader, tag, record) || skipUnknown(reader, tag);
   }
 }
 
-const highestField = 27;
+const highestField = 28;
 
 function skipUnknown(reader: WireReader, tag: number): boolean {
   if (tag >>> 3 <= highestField) return false;

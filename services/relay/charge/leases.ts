@@ -1,6 +1,7 @@
 import { Verdict, type Result } from "#proto/authquota/v1/authquota_pb.ts";
 import { leasedSecret } from "#shared/money/hold-proof.ts";
 import { createRid } from "#shared/money/rid.ts";
+import { draw, endLease, type Lease, type LeasedCall } from "./leased-call.ts";
 import { resultOf } from "./session-wire.ts";
 import type { QuotaSession } from "./quota-session.ts";
 
@@ -36,28 +37,8 @@ export type Hold = {
   heldNanos: bigint;
   holdSecret: Uint8Array;
   generation: string;
-};
-
-type Lease = {
-  rid: string;
-  accountId: string;
-  keyId: string;
-  /** Undefined: all. */
-  models: Set<string> | undefined;
-  secrets: Uint8Array;
-  generation: string;
-  leftNanos: bigint;
-  leftCalls: number;
-  /** Below one of them, or after that time, the next lease is asked for. */
-  renewNanos: bigint;
-  renewCalls: number;
-  renewAtMs: number;
-  endsAtMs: number;
-  usedAtMs: number;
-  ipPerMinute: number;
-  /** Draws that auth-quota has not answered: they must reach it before the lease is released. */
-  draws: number;
-  isEnded: boolean;
+  /** Where it is held within a lease, and auth-quota has not been told of it. */
+  leased?: LeasedCall | undefined;
 };
 
 /** What is known of a key's calls. */
@@ -163,9 +144,12 @@ function admit(state: State, wanted: WantedCall): Hold | undefined {
   lease.usedAtMs = nowMs;
   state.counts.admitted();
   count(use, wanted.estimateNanos, nowMs);
-  draw(state, lease, wanted, holdSecret);
+  const { rid, estimateNanos: heldNanos, ip } = wanted;
+  const leased: LeasedCall = { lease, rid, heldNanos, ip, holdSecret };
+  if (lease.maySettleLeased) lease.open.add(leased);
+  else draw(leased);
   renewInTime(state, use, wanted, nowMs);
-  return { accountId, keyId, heldNanos: wanted.estimateNanos, holdSecret, generation };
+  return { accountId, keyId, heldNanos, holdSecret, generation, leased };
 }
 
 function mayAdmit(state: State, lease: Lease, { estimateNanos, model }: WantedCall, nowMs: number): boolean {
@@ -217,36 +201,12 @@ function noteAddress({ arrivals }: State, ip: string, { verdict, retryAfterSecon
   if (verdict === Verdict.IP_RATE) arrivals.set(ip, performance.now() + minuteMs + retryAfterSeconds * 1_000);
 }
 
-/** Tells of a call that was admitted here. */
-function draw(
-  state: State,
-  lease: Lease,
-  { rid, estimateNanos: heldNanos, ip }: WantedCall,
-  holdSecret: Uint8Array,
-): void {
-  const { rid: leaseRid, accountId, keyId } = lease;
-  lease.draws += 1;
-  const value = { rid, leaseRid, accountId, keyId, heldNanos, ip, holdSecret };
-  state.quota.tellThen({ operation: { case: "draw", value } }, (drawn) => {
-    lease.draws -= 1;
-    noteAddress(state, ip, drawn);
-    releaseEnded(state, lease);
-  });
-}
-
-/** An ended lease is released behind its last draw, so that no draw finds it gone. */
-function releaseEnded({ quota }: State, { rid, accountId, draws, isEnded }: Lease): void {
-  if (isEnded && draws === 0)
-    quota.tellThen({ operation: { case: "release", value: { rid, accountId } } }, () => undefined);
-}
-
 function end(state: State, use: KeyUse): void {
   const { lease } = use;
   if (!lease) return;
   use.lease = undefined;
-  lease.isEnded = true;
   state.size -= 1;
-  releaseEnded(state, lease);
+  endLease(lease);
 }
 
 function recall(state: State, rids: readonly string[]): void {
@@ -333,7 +293,7 @@ type Grant = { rid: string; nowMs: number; granted: Result };
 /** Puts a lease in the place of the one before, which is given back. It ends by when it was asked for, not granted. */
 function take(state: State, use: KeyUse, { rid, nowMs, granted }: Grant): void {
   end(state, use);
-  const { accountId, keyId, heldNanos, calls, lastsMs, models, ipPerMinute, holdSecret } = granted;
+  const { accountId, keyId, heldNanos, calls, lastsMs, models, ipPerMinute, holdSecret, maySettleLeased } = granted;
   state.size += 1;
   use.lease = {
     rid,
@@ -350,8 +310,13 @@ function take(state: State, use: KeyUse, { rid, nowMs, granted }: Grant): void {
     endsAtMs: nowMs + lastsMs,
     usedAtMs: performance.now(),
     ipPerMinute,
-    draws: 0,
+    maySettleLeased,
+    open: new Set(),
+    untold: 0,
+    unsent: 0,
     isEnded: false,
+    quota: state.quota,
+    noteAddress: (ip, counted) => noteAddress(state, ip, counted),
   };
 }
 

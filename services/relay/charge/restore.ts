@@ -1,6 +1,7 @@
 import { EndCause } from "#proto/usage/v1/usage_pb.ts";
 import { faultPoint } from "#shared/process/fault-point.ts";
 import type { LiveCall } from "../live-call.ts";
+import { forgetLease } from "./leased-call.ts";
 import { checkpointRecord, confirmBooked, type SettlementDeps } from "./settle.ts";
 
 // Far more than a spool holds: a pass ends even when records come faster than they are confirmed.
@@ -34,6 +35,7 @@ function restoreHolds(settling: SettlementDeps, live: Iterable<LiveCall>, genera
   for (const call of live) {
     if (call.generation === generation || call.endCause !== EndCause.UNSPECIFIED) continue;
     call.generation = generation;
+    forgetLease(call.leased);
     holds += 1;
     const { rid, accountId, keyId, heldNanos, holdSecret } = call;
     const { costNanos, record } = call.tally.hasContent || call.isOrphan ? checkpointRecord(call) : nothing;

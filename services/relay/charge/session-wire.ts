@@ -107,6 +107,9 @@ function writeReserve(value: MessageInitShape<typeof ReserveSchema>): void {
 }
 
 function writeSettle(value: MessageInitShape<typeof SettleSchema>): void {
+  writeText(writer, 8, value.ip ?? "");
+  writeText(writer, 7, value.leaseRid ?? "");
+  writeNumber(writer, 6, value.isLeased ? 1 : 0);
   writeBytes(writer, 5, value.record ?? noBytes);
   writeInt64(writer, 4, value.costNanos ?? 0n);
   writeText(writer, 3, value.keyId ?? "");
@@ -115,6 +118,7 @@ function writeSettle(value: MessageInitShape<typeof SettleSchema>): void {
 }
 
 function writeRelease(value: MessageInitShape<typeof ReleaseSchema>): void {
+  writeNumber(writer, 4, value.calls ?? 0);
   writeBytes(writer, 3, value.keyHash ?? noBytes);
   writeText(writer, 2, value.accountId ?? "");
   writeText(writer, 1, value.rid ?? "");
@@ -179,6 +183,7 @@ export const resultOf = (verdict: Verdict): Result => ({
   lastsMs: 0,
   ipPerMinute: 0,
   isAddressRefused: false,
+  maySettleLeased: false,
 });
 
 const yes = Object.freeze(resultOf(Verdict.OK));
@@ -215,6 +220,7 @@ function readFields(reader: WireReader): Result {
     else if (tag === varintTag(12)) result.lastsMs = readInt32(reader);
     else if (tag === varintTag(13)) result.ipPerMinute = readInt32(reader);
     else if (tag === varintTag(14)) result.isAddressRefused = readBool(reader);
+    else if (tag === varintTag(15)) result.maySettleLeased = readBool(reader);
     else skip(reader, tag);
   }
   return result;

@@ -1,6 +1,6 @@
-import { fromBinary, toBinary } from "@bufbuild/protobuf";
+import { fromBinary, toBinary, type MessageInitShape } from "@bufbuild/protobuf";
 import { timestampMs } from "@bufbuild/protobuf/wkt";
-import { CallState, Verdict } from "#proto/authquota/v1/authquota_pb.ts";
+import { CallState, Verdict, type Result, type SettleSchema } from "#proto/authquota/v1/authquota_pb.ts";
 import {
   EndCause,
   RecordKind,
@@ -17,6 +17,7 @@ import { pricedFor, type Model } from "../catalog/models.ts";
 import { pricesFor, type PriceTable, type PriceTraits } from "../catalog/prices.ts";
 import type { LiveCall } from "../live-call.ts";
 import { outputOf } from "../dialects/dialect.ts";
+import { chargeWithin, freeWithin, noteTold, withinLease, type LeasedCall } from "./leased-call.ts";
 import { lookUpCalls } from "./look-up.ts";
 import { countedTally, inputOf, meterCall, priced, type MeterReading } from "./meter.ts";
 import type { Metrics } from "../metrics.ts";
@@ -113,6 +114,7 @@ function recordOf(call: LiveCall, endCause: EndCause, charged: MeteredCharge, cl
     traceparent: call.trace?.traceparent ?? "",
     ...(division?.others.length && { otherModels: division.others }),
     toldUsage: tellable(call.tally.impossible),
+    isLeased: closedBy !== undefined && withinLease(call.leased) !== undefined,
     relaySession: closedBy ? closedBy.relaySession : "",
     // Last, so that nothing can fail behind it and leave a hole in the numbers.
     sequence: closedBy ? closedBy.nextSequence() : 0n,
@@ -133,17 +135,31 @@ function traitsOf({ tally, requested }: LiveCall): PriceTraits {
   return { fields, inputTokens: Number(inputOf(told)) };
 }
 
-type Charge = Pick<CallRecord, "rid" | "accountId" | "keyId" | "costNanos">;
+type Charge = Pick<CallRecord, "rid" | "accountId" | "keyId" | "costNanos" | "isLeased">;
 
 /** Tells auth-quota and JetStream of a record that the spool holds. */
-function passOn(settling: SettlementDeps, charge: Charge, record: Uint8Array, onAnswered?: () => void): void {
+function passOn(settling: SettlementDeps, charge: Charge, record: Uint8Array, onAnswered?: OnAnswered): void {
+  const { rid, accountId, keyId, costNanos: charged, isLeased } = charge;
+  settling.publisher.publish(record);
+  tellCharge(settling, { rid, accountId, keyId, costNanos: charged, record, isLeased }, onAnswered);
+}
+
+type ToldCharge = MessageInitShape<typeof SettleSchema> & { rid: string; record: Uint8Array };
+type OnAnswered = (result: Result) => void;
+
+function tellCharge(settling: SettlementDeps, value: ToldCharge, onAnswered?: OnAnswered): void {
+  settling.quota.tellThen({ operation: { case: "settle", value } }, (result) => {
+    if (result.verdict === Verdict.CONFLICT) refuse(settling, value.rid, value.record);
+    onAnswered?.(result);
+  });
+}
+
+/** The same of a call within a lease, which its charge leaves. */
+function passOnWithin(settling: SettlementDeps, { lease, ip }: LeasedCall, charge: Charge, record: Uint8Array): void {
   const { rid, accountId, keyId, costNanos: charged } = charge;
   settling.publisher.publish(record);
-  const value = { rid, accountId, keyId, costNanos: charged, record };
-  settling.quota.tellThen({ operation: { case: "settle", value } }, ({ verdict }) => {
-    if (verdict === Verdict.CONFLICT) refuse(settling, rid, record);
-    onAnswered?.();
-  });
+  const value = { rid, accountId, keyId, costNanos: charged, record, isLeased: true, leaseRid: lease.rid, ip };
+  tellCharge(settling, value, (told) => noteTold(lease, ip, told));
 }
 
 /**
@@ -164,7 +180,7 @@ function refuse({ spool, publisher, refused, metrics, log }: SettlementDeps, rid
 
 /** The same; resolves when auth-quota has answered. */
 const forward = (settling: SettlementDeps, charge: Charge, record: Uint8Array): Promise<void> =>
-  new Promise((resolve) => passOn(settling, charge, record, resolve));
+  new Promise((resolve) => passOn(settling, charge, record, () => resolve()));
 
 const tokenBuckets = usageBuckets.filter((name) => name.endsWith("Tokens"));
 
@@ -227,7 +243,9 @@ export function settle(settling: SettlementDeps, call: LiveCall, endCause: EndCa
   const charged = meter(call, endCause);
   const record = recordOf(call, call.endCause, charged, settling);
   const bytes = encodeRecord(record, call.holdSecret);
+  const leased = withinLease(call.leased);
   settling.spool.append(call.rid, bytes, accountHash(call.accountId));
+  if (leased) settling.spool.noteLeased(call.rid, leased.lease);
   faultPoint("relay: record in the spool, nobody told");
   call.chargedNanos = record.costNanos;
   settling.metrics.charged.inc(Number(record.costNanos));
@@ -239,7 +257,9 @@ export function settle(settling: SettlementDeps, call: LiveCall, endCause: EndCa
   checkModels(settling, call, charged);
   call.times.settledAt = performance.now();
   observeHold(settling.metrics.holdSeconds.charged, call);
-  passOn(settling, record, bytes);
+  if (!leased) return passOn(settling, record, bytes);
+  chargeWithin(leased, record.costNanos);
+  passOnWithin(settling, leased, record, bytes);
 }
 
 /**
@@ -271,6 +291,7 @@ export function release(settling: SettlementDeps, call: LiveCall): void {
   if (call.endCause !== EndCause.UNSPECIFIED) return;
   call.endCause = EndCause.CLIENT_GONE;
   observeHold(settling.metrics.holdSeconds.released, call);
+  if (freeWithin(call.leased)) return;
   void settling.quota.tell({ operation: { case: "release", value: { rid: call.rid, accountId: call.accountId } } });
 }
 
@@ -288,7 +309,7 @@ export async function confirmBooked(
 ): Promise<number> {
   const { spool, quota, refused } = settling;
   const rids = spool.unconfirmed(beforeMs, confirmAtOnce);
-  const calls = rids.map((rid) => ({ rid, accountHash: spool.accountHashOf(rid) }));
+  const calls = rids.map((rid) => ({ rid, accountHash: spool.accountHashOf(rid), leasedTo: spool.leasedTo(rid) }));
   const states = await lookUpCalls(quota, calls);
   const lost = new Set<string>();
   let heard = 0;
@@ -328,6 +349,7 @@ function readCharge(
 type UnfinishedCall = {
   rid: string;
   accountId: string;
+  keyId: string;
   costNanos: bigint;
   record: Uint8Array;
   holdSecret: Uint8Array;
@@ -340,16 +362,28 @@ type UnfinishedCall = {
  */
 async function isCharged(
   { quota }: SettlementDeps,
-  { rid, accountId, costNanos, record, isFresh }: UnfinishedCall,
+  { rid, accountId, keyId, costNanos, record, isFresh }: UnfinishedCall,
 ): Promise<boolean> {
   const value = { rid, costNanos, record, accountId };
   const told = await quota.tell({ operation: { case: "checkpoint", value } });
   // The disk was full when auth-quota still heard of the call.
   if (told.checkpointNanos > costNanos) return true;
   if (told.verdict === Verdict.OK) return false;
-  const { state } = await quota.tell({ operation: { case: "lookup", value: { rid, accountId } } });
+  const alone = await quota.tell({ operation: { case: "lookup", value: { rid, accountId } } });
+  const isUnknown = alone.state === CallState.UNSPECIFIED;
+  const state = isUnknown ? await stateWithinLeases(quota, { rid, accountId, keyId }) : alone.state;
   if (state === CallState.UNSPECIFIED) return !isFresh;
   return state === CallState.SETTLED || state === CallState.POSTED;
+}
+
+/** What became of a call that may have ended within a lease. */
+async function stateWithinLeases(
+  quota: QuotaSession,
+  { rid, accountId, keyId }: Pick<UnfinishedCall, "rid" | "accountId" | "keyId">,
+): Promise<CallState> {
+  const rids = Buffer.from(rid.replaceAll("-", ""), "hex");
+  const { states } = await quota.tell({ operation: { case: "lookupLeased", value: { rids, accountId, keyId } } });
+  return (states[0] ?? CallState.UNSPECIFIED) as CallState;
 }
 
 /** Charges a call at the last checkpoint in the spool of its dead relay, unless it is charged otherwise. */
@@ -371,10 +405,11 @@ const freshMs = 4_000;
  */
 function leftOf(settling: SettlementDeps, { records, checkpoints }: Adopted): UnfinishedCall[] {
   const read = (record: Uint8Array) => {
-    const { rid, accountId, costNanos, endedAt, kind, relaySession } = fromBinary(UsageRecordedSchema, record);
+    const read = fromBinary(UsageRecordedSchema, record);
+    const { rid, accountId, keyId, costNanos, endedAt, kind, relaySession } = read;
     // A video's record is none of the relay's own: another machine's clock wrote it.
     const isOwn = kind === RecordKind.PROVISIONAL || relaySession !== "";
-    return { rid, accountId, costNanos, record, atMs: endedAt && isOwn ? timestampMs(endedAt) : 0 };
+    return { rid, accountId, keyId, costNanos, record, atMs: endedAt && isOwn ? timestampMs(endedAt) : 0 };
   };
   const left = checkpoints.map((spooled) => {
     const { record, holdSecret } = takeSecret(spooled);
@@ -394,6 +429,7 @@ export async function replaySpool(settling: SettlementDeps): Promise<void> {
   for (const [relaySession, adopted] of spool.adopt()) {
     const { records, checkpoints } = adopted;
     const charges = records.map((bytes) => readCharge(settling, bytes));
+    for (const { charge } of charges) if (charge.isLeased) spool.noteLeased(charge.rid, charge);
     await Promise.all(charges.map(({ charge, record }) => forward(settling, charge, record)));
     await Promise.all(leftOf(settling, adopted).map((left) => settleCheckpoint(settling, left)));
     faultPoint("relay: spool of a dead relay told, its end not");

@@ -13,6 +13,9 @@ import { frameBytes, putFrame, readFrames, type Frame } from "./spool-frames.ts"
 type Open = Readonly<{ segment: Segment; addedAtMs: number; lookedAtMs: number; isCheckpoint: boolean }>;
 type Segment = { file: string; bytes: number; openRecords: number; isCurrent: boolean };
 
+/** Who pays for calls within a lease. */
+export type LeasePayer = { accountId: string; keyId: string };
+
 export type SpoolLimits = { segmentBytes: number; maxBytes: number; syncMs: number };
 
 export const defaultSpoolLimits: SpoolLimits = { segmentBytes: 8 * 1024 * 1024, maxBytes: 4 * 1024 ** 3, syncMs: 100 };
@@ -28,6 +31,9 @@ export type Spool = AsyncDisposable & {
   append: (rid: string, record: Uint8Array, accountHash?: number) => void;
   /** The `accountHash` that an unconfirmed record was written with; undefined for those of other processes. */
   accountHashOf: (rid: string) => number | undefined;
+  /** Notes, until it is confirmed, whose call within a lease a record is of. */
+  noteLeased: (rid: string, payer: LeasePayer) => void;
+  leasedTo: (rid: string) => LeasePayer | undefined;
   /**
    * Writes what a running call has cost so far, as a provisional record, for whoever takes over should this process be
    * killed. Best effort: the next one, or the record itself, takes its place. Never throws.
@@ -108,6 +114,7 @@ type State = {
   files: SpoolFiles;
   open: Map<string, Open>;
   accountHashes: Map<string, number>;
+  leasedTo: Map<string, LeasePayer>;
   newest: Open | undefined;
   segments: Set<Segment>;
   current: Segment | undefined;
@@ -296,6 +303,7 @@ function confirm(state: State, rid: string): void {
   if (!open) return;
   state.open.delete(rid);
   state.accountHashes.delete(rid);
+  state.leasedTo.delete(rid);
   release(state, open.segment);
 }
 
@@ -326,6 +334,7 @@ export async function openSpool(
     files,
     open: new Map(),
     accountHashes: new Map(),
+    leasedTo: new Map(),
     newest: undefined,
     segments: new Set(),
     current: undefined,
@@ -351,6 +360,8 @@ export async function openSpool(
       append(state, rid, record);
     },
     accountHashOf: (rid) => state.accountHashes.get(rid),
+    noteLeased: (rid, { accountId, keyId }) => void state.leasedTo.set(rid, { accountId, keyId }),
+    leasedTo: (rid) => state.leasedTo.get(rid),
     checkpoint: (rid, record) => checkpoint(state, rid, record),
     adopt: () => adopt(state, ridOf),
     read: (rids) => read(state, rids, ridOf),

@@ -43,6 +43,7 @@ const records: fc.Arbitrary<CallRecord> = fc.record({
   traceparent: text,
   otherModels: fc.array(part, { maxLength: 2 }),
   toldUsage: fc.option(units, { nil: undefined }),
+  isLeased: fc.boolean(),
 });
 
 const asMessage = ({ model: { id, prices, priceVersion }, usage, costNanos }: OtherPart) =>
@@ -90,6 +91,7 @@ test("every field of the event is one that a record can fill", () => {
     relaySession: "p",
     firstByteAtMs: 1,
     streamed: true,
+    isLeased: true,
   };
   const whole = encodeRecord({ ...record, ...texts, ...numbers, ...names, ...rest, model: modelOf() }, holdSecret);
   const event = fromBinary(UsageRecordedSchema, whole);

@@ -54,6 +54,8 @@ export type CallRecord = {
   otherModels?: readonly OtherPart[];
   /** Counts of the provider that cannot be, where `usage` has what is possible. */
   toldUsage: Units | undefined;
+  /** Whether it is told to auth-quota as the charge of a call within a lease. */
+  isLeased: boolean;
 };
 
 const writer = createWireWriter();
@@ -65,6 +67,7 @@ const writer = createWireWriter();
 export function encodeRecord(record: CallRecord, holdSecret: Uint8Array): Buffer {
   const { upstreamCostNanos, firstByteAtMs } = record;
   beginMessage(writer);
+  writeNumber(writer, 28, record.isLeased ? 1 : 0);
   if (record.toldUsage) writeUsage(26, record.toldUsage);
   for (const part of record.otherModels?.toReversed() ?? []) writeBytes(writer, 25, encodePart(part));
   writeText(writer, 24, record.traceparent);

@@ -1,6 +1,7 @@
 import { Verdict } from "#proto/authquota/v1/authquota_pb.ts";
 import { EndCause } from "#proto/usage/v1/usage_pb.ts";
 import type { LiveCall } from "../live-call.ts";
+import { leaveLease } from "../charge/leased-call.ts";
 import { runningCostNanos } from "../charge/meter.ts";
 import { checkpointRecord, type SettlementDeps } from "../charge/settle.ts";
 import { withSecret } from "../charge/spooled-secret.ts";
@@ -21,6 +22,7 @@ const undecided: ReadonlySet<Verdict> = new Set([Verdict.UNAVAILABLE, Verdict.NO
 function extend(settling: SettlementDeps, call: LiveCall, nowMs: number): void {
   call.isExtending = true;
   call.extendAtMs = nowMs;
+  leaveLease(call.leased);
   const totalNanos = call.heldNanos + call.heldNanos / 2n + 1n;
   const leastNanos = call.heldNanos + 1n;
   const { rid, accountId } = call;
@@ -54,7 +56,9 @@ export function checkpoint({ spool, quota }: SettlementDeps, call: LiveCall, isT
   if (costNanos === 0n) return;
   const { rid, accountId } = call;
   spool.checkpoint(rid, withSecret(record, call.holdSecret));
-  if (isTold) void quota.tell({ operation: { case: "checkpoint", value: { rid, costNanos, record, accountId } } });
+  if (!isTold) return;
+  leaveLease(call.leased);
+  void quota.tell({ operation: { case: "checkpoint", value: { rid, costNanos, record, accountId } } });
 }
 
 /**

@@ -13,7 +13,7 @@ import { createMetrics } from "../metrics.ts";
 import type { Publisher } from "../charge/publish.ts";
 import type { QuotaSession } from "../charge/quota-session.ts";
 import type { SettlementDeps } from "../charge/settle.ts";
-import type { Spool } from "../charge/spool.ts";
+import type { LeasePayer, Spool } from "../charge/spool.ts";
 import type { Threads } from "../threads/threads.ts";
 
 /** A log that keeps its lines for the test to read. */
@@ -150,6 +150,7 @@ export function memorySpool(changes: Partial<Spool> = {}): MemorySpool {
   const checkpoints = new Map<string, Uint8Array>();
   const postponed = new Set<string>();
   const hashes = new Map<string, number | undefined>();
+  const leased = new Map<string, LeasePayer>();
   return {
     records,
     checkpoints,
@@ -158,6 +159,8 @@ export function memorySpool(changes: Partial<Spool> = {}): MemorySpool {
       hashes.set(rid, accountHash);
     },
     accountHashOf: (rid) => hashes.get(rid),
+    noteLeased: (rid, payer) => void leased.set(rid, payer),
+    leasedTo: (rid) => leased.get(rid),
     checkpoint: (rid, record) => void checkpoints.set(rid, record),
     unconfirmed: (_beforeMs, limit) => [...records.keys()].filter((rid) => !postponed.has(rid)).slice(0, limit),
     postpone: (rid) => void postponed.add(rid),

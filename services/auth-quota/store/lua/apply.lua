@@ -9,10 +9,16 @@
 local ofCalls = {
   reserve = true, extend = true, checkpoint = true, restore = true, settle = true, ['settle-own'] = true,
   release = true, lookup = true,
-  draw = true, ['draw-proven'] = true, lease = true,
+  draw = true, ['draw-proven'] = true, lease = true, ['release-lease'] = true,
+  -- What is known of these is in a book.
+  ['settle-leased'] = 'book', ['settle-leased-proven'] = 'book', ['post-leased'] = 'book',
 }
+local fetchCosts
 
 local function find(name)
+  if not operations[name] and string.find(name, 'leased', 1, true) then
+    fetchCosts = addLeasedOperations()
+  end
   if not operations[name] then
     addFurtherOperations()
   end
@@ -50,7 +56,17 @@ local function ridsAsked()
   local at, last = firstOperation, #ARGV
   while at <= last do
     local name = ARGV[at]
-    if ofCalls[name] or name == 'post' then
+    local found = find(name)
+    local kind = ofCalls[name]
+    if kind == 'book' then
+      local isSettle = name ~= 'post-leased'
+      count = count + 1
+      rids[count] = askOfBook(ARGV[at + (isSettle and 4 or 3)], ARGV[at + 1])
+      if isSettle and ARGV[at + 2] ~= '' then
+        count = count + 1
+        rids[count] = ARGV[at + 2]
+      end
+    elseif kind or name == 'post' then
       count = count + 1
       rids[count] = ARGV[at + 1]
     end
@@ -58,15 +74,21 @@ local function ridsAsked()
       count = count + 1
       rids[count] = ARGV[at + 2]
     end
-    at = at + 1 + find(name)[1]
+    at = at + 1 + found[1]
   end
   return rids
 end
 
 fetchCalls(ridsAsked())
+if fetchCosts then
+  fetchCosts()
+end
 local answers, answered = { '', nowMs }, 2
 local at, last = firstOperation, #ARGV
 while at <= last do
+  if sumUp and ofCalls[ARGV[at]] ~= 'book' then
+    sumUp()
+  end
   local verdict, number, text, count = answer(ARGV[at], at + 1)
   answered, at = answered + 1, at + 1 + count
   local tagAt, tag = answered, verdict * 4
@@ -79,6 +101,10 @@ while at <= last do
     answers[answered] = text
   end
   answers[tagAt] = tag
+end
+if sumUp then
+  sumUp()
+  flushBooks()
 end
 flushCalls()
 flushRates()

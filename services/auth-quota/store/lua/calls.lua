@@ -38,6 +38,9 @@ local function weigh(call)
   if state == 'leased' then
     return call.held, 0, call.calls, false
   end
+  if state == 'summed' then
+    return 0, math.max(0, call.amount - call.booked), 0, call.count > 0
+  end
   return 0, 0, 0, false
 end
 
@@ -71,6 +74,8 @@ local function parseCall(text)
   if state == 'leased' then
     local left, stepUs, endsMs = string.match(text, '^(%d+) (%d+) (%d+)$', at)
     call.calls, call.stepUs, call.endsMs = toNumber(left), toNumber(stepUs), toNumber(endsMs)
+  elseif state == 'summed' then
+    call.count = tonumber(string.sub(text, at)) or 0
   end
   return call
 end
@@ -232,14 +237,15 @@ local function beginHold(rid, accountId, keyId, held)
   return call
 end
 
--- Ends a lease: what is left of it is free again. In leases.lua, which is read after this.
+-- Ends a lease: what is left of it is free again, but for its rate where its relay is lost, which may have begun calls
+-- that it has not told of. In leases.lua, which is read after this.
 local endLease
 
 -- Ends the hold of a silent relay in one step: charged at its last checkpoint, the rest freed.
 local function expire(rid)
   local call = readCall(rid)
   if call and call.state == 'leased' then
-    return endLease(rid, call)
+    return endLease(rid, call, true)
   end
   if not call or call.state ~= 'held' then
     return

@@ -41,9 +41,11 @@ local function unusedOfRate(lease)
   return lease.amount > 0 and math.max(0, math.min(unusedUs, lease.amount - nowUs)) or unusedUs
 end
 
-endLease = function(rid, lease)
+endLease = function(rid, lease, isLost)
   local payer, recalledField = account(lease.account), 'recall:' .. lease.session
-  payer.arrivalUs = math.max(0, payer.arrivalUs - unusedOfRate(lease))
+  if not isLost then
+    payer.arrivalUs = math.max(0, payer.arrivalUs - unusedOfRate(lease))
+  end
   setLeases(payer, without(payer.leases, rid))
   change(rid, lease)
   lease.state, lease.isExpired = 'released', true
@@ -89,7 +91,7 @@ recallLeases = function(accountId)
     else
       hasSome = true
       if isForgotten(lease) then
-        endLease(rid, lease)
+        endLease(rid, lease, true)
       else
         askBack(rid, lease)
       end
@@ -207,6 +209,17 @@ local function addLeaseOperations()
     return draw(true, ...)
   end }
 
+  -- Gives a lease back of which so many calls began that its relay never tells of: what they took of the rate is gone.
+  operations['release-lease'] = { 2, function(rid, untoldText)
+    local lease = readCall(rid)
+    if lease and lease.state == 'leased' and lease.session == session then
+      change(rid, lease)
+      lease.calls = math.max(0, lease.calls - toNumber(untoldText))
+      changed(lease)
+    end
+    return operations.release[2](rid)
+  end }
+
   -- Ends some leases whose relay lives and has forgotten them.
   operations['sweep-leases'] = { 1, function(most)
     local endedBefore = int(nowMs - forgottenLeaseMs)
@@ -218,7 +231,7 @@ local function addLeaseOperations()
       if not lease or lease.state ~= 'leased' then
         redis.call('ZREM', leaseName, rids[i])
       elseif isForgotten(lease) then
-        endLease(rids[i], lease)
+        endLease(rids[i], lease, true)
         count = count + 1
       end
     end

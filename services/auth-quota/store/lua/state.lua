@@ -17,6 +17,8 @@
 --   M9  a lease is money, and calls under way, that one relay process may give to calls of one key by itself. It is kept
 --       like a call in state leased: held is what is left of it, and it counts for as many calls as it still admits.
 --       What a call draws leaves the lease in the same step, so M2 and M3 hold with leases as without.
+--   M10 a call that ended within a lease has no text of its own but stands in a book, which weighs what its calls owe, in
+--       state summed. Its charge leaves the lease and enters the book in the same run, once; so does its booking.
 --
 -- Keys, all in one slot by their common tag, named from KEYS[1]:
 --   :account:<id>   hash  posted posted_version posted_in spent spent_version | held unposted open pending arrival |
@@ -34,6 +36,9 @@
 --                   nothing keeps state estimate final booked expired only, and is forgotten after an hour. Of a
 --                   lease the record is: calls that it still admits, step (us) of the account's rate, end (ms); and
 --                   amount: the arrival of the account's rate when it was granted (us).
+--                   Of a book, :call:<key>.<first ten signs of the rids>, the record is how many of its calls owe.
+--   :costs:<book>   hash  charge of each call of a book by rid, behind s (owed), b (booked) or p (booked, not told yet)
+--   :owed:<book>    hash  records of those that owe
 --   :session:<id>   zset  rids of the open holds of a relay process by the last sign of life of the call (ms)
 --   :sessions       zset  relay processes by the time they were last heard (ms)
 --   :outbox         zset  rids of charges that the ledger has not confirmed, by the time of the charge (ms)
