@@ -3,7 +3,7 @@ import type { Span } from "@opentelemetry/api";
 import { EndCause } from "#proto/usage/v1/usage_pb.ts";
 import { beginTimes, type CallTimes } from "./call-times.ts";
 import type { Model } from "./catalog/models.ts";
-import type { LeasedCall } from "./charge/leased-call.ts";
+import type { LeasedCall } from "./leased-call.ts";
 import { emptyTally, type Envelope, type Tally } from "./dialects/dialect.ts";
 
 /** What is known of a request's use without its answer. */

@@ -37,7 +37,10 @@ export async function filesBefore(folder: string): Promise<Set<string>> {
   return new Set(list.split("\0"));
 }
 
-/** Unpacks the code of the version before into a folder, with the packages of this one: what it needs beside them is a development dependency. */
+/**
+ * Unpacks the code of the version before into a folder, with the packages of this one: what it needs beside them is a
+ * development dependency.
+ */
 export async function unpackBefore(folder: string): Promise<void> {
   const archive = join(folder, "code.tar");
   await git(

@@ -1,7 +1,7 @@
 import { v7 } from "uuid";
 import { EndCause } from "#proto/usage/v1/usage_pb.ts";
 import { admit as admitCall } from "../../../services/relay/charge/admit.ts";
-import { withinLease } from "../../../services/relay/charge/leased-call.ts";
+import { withinLease } from "../../../services/relay/leased-call.ts";
 import type { Model } from "../../../services/relay/catalog/models.ts";
 import type { Envelope } from "../../../services/relay/dialects/dialect.ts";
 import { CallFailure, type FailureName } from "../../../services/relay/failures.ts";

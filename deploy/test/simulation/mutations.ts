@@ -90,7 +90,7 @@ export const mutations: Mutation[] = [
     45,
     one(
       "the spool forgets what a dead relay left",
-      "relay/charge/settle.ts",
+      "relay/charge/replay-spool.ts",
       "    await Promise.all(charges.map(({ charge, record }) => forward(settling, charge, record)));\n",
       "    for (const bytes of records) spool.confirm(fromBinary(UsageRecordedSchema, bytes).rid);\n",
     ),
@@ -185,7 +185,7 @@ export const mutations: Mutation[] = [
   ),
   one(
     "a call that outlasts its lease is not told of",
-    "relay/charge/leased-call.ts",
+    "relay/leased-call.ts",
     "  if (call?.lease.open.delete(call)) draw(call);\n",
     "  call?.lease.open.delete(call);\n",
   ),
@@ -209,13 +209,13 @@ export const mutations: Mutation[] = [
   ),
   one(
     "what is held for a call within a lease is given to others in full when it ends",
-    "relay/charge/leased-call.ts",
+    "relay/leased-call.ts",
     "  lease.leftNanos += heldNanos - costNanos;\n",
     "  lease.leftNanos += heldNanos;\n",
   ),
   one(
     "a lease ends without its open calls",
-    "relay/charge/leased-call.ts",
+    "relay/leased-call.ts",
     "  for (const call of lease.open) leaveLease(call);\n",
     "",
   ),

@@ -19,6 +19,7 @@ export const rooms: Record<string, readonly string[]> = {
     "threads",
     "charge",
     "live-call.ts",
+    "leased-call.ts",
     "call-times.ts",
     "catalog",
     "metrics.ts",

@@ -1,7 +1,7 @@
 import { Verdict, type Result } from "#proto/authquota/v1/authquota_pb.ts";
 import { leasedSecret } from "#shared/money/hold-proof.ts";
 import { createRid } from "#shared/money/rid.ts";
-import { draw, endLease, type Lease, type LeasedCall } from "./leased-call.ts";
+import { draw, endLease, type Lease, type LeasedCall } from "../leased-call.ts";
 import { resultOf } from "./session-wire.ts";
 import type { QuotaSession } from "./quota-session.ts";
 

@@ -1,7 +1,7 @@
 import { EndCause } from "#proto/usage/v1/usage_pb.ts";
 import { faultPoint } from "#shared/process/fault-point.ts";
 import type { LiveCall } from "../live-call.ts";
-import { forgetLease } from "./leased-call.ts";
+import { forgetLease } from "../leased-call.ts";
 import { checkpointRecord, confirmBooked, type SettlementDeps } from "./settle.ts";
 
 // Far more than a spool holds: a pass ends even when records come faster than they are confirmed.

@@ -12,7 +12,8 @@ import {
 import { createRid } from "#shared/money/rid.ts";
 import { noCounts } from "../dialects/dialect.ts";
 import { guardStream } from "../stream/guard.ts";
-import { checkpointRecord, confirmBooked, replaySpool, settle, type SettlementDeps } from "./settle.ts";
+import { replaySpool } from "./replay-spool.ts";
+import { checkpointRecord, confirmBooked, settle, type SettlementDeps } from "./settle.ts";
 import { liveCallOf, listeningLog, memorySpool, scriptedQuota, settlingOf } from "../testing/fakes.ts";
 
 // Charges that cannot be booked as they are: no loop, no free answer, no hold that stays.

@@ -11,15 +11,8 @@ import {
   type UsageRecorded,
 } from "#proto/usage/v1/usage_pb.ts";
 import { createRid } from "#shared/money/rid.ts";
-import {
-  checkpointRecord,
-  confirmBooked,
-  release,
-  replaySpool,
-  ridOfRecord,
-  settle,
-  type SettlementDeps,
-} from "./settle.ts";
+import { checkpointRecord, confirmBooked, release, ridOfRecord, settle, type SettlementDeps } from "./settle.ts";
+import { replaySpool } from "./replay-spool.ts";
 import { liveCallOf, listeningLog, memorySpool, modelOf, scriptedQuota, settlingOf } from "../testing/fakes.ts";
 
 const decode = (bytes: Uint8Array): UsageRecorded => fromBinary(UsageRecordedSchema, bytes);

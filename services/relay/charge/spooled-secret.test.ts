@@ -4,7 +4,7 @@ import { holdSecret, isProven } from "#shared/money/hold-proof.ts";
 import { createRid } from "#shared/money/rid.ts";
 import { checkpoint } from "../stream/guard.ts";
 import { liveCallOf, memorySpool, scriptedQuota, settlingOf } from "../testing/fakes.ts";
-import { replaySpool } from "./settle.ts";
+import { replaySpool } from "./replay-spool.ts";
 
 test("whoever closes a call of a dead relay proves it by the secret that the spool has, which nobody else is told", async () => {
   const owner = { rid: createRid(), accountId: "acct_1", keyId: "key_1" };

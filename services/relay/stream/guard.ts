@@ -1,7 +1,7 @@
 import { Verdict } from "#proto/authquota/v1/authquota_pb.ts";
 import { EndCause } from "#proto/usage/v1/usage_pb.ts";
 import type { LiveCall } from "../live-call.ts";
-import { leaveLease } from "../charge/leased-call.ts";
+import { leaveLease } from "../leased-call.ts";
 import { runningCostNanos } from "../charge/meter.ts";
 import { checkpointRecord, type SettlementDeps } from "../charge/settle.ts";
 import { withSecret } from "../charge/spooled-secret.ts";

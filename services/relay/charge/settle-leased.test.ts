@@ -11,7 +11,8 @@ import { guardStream } from "../stream/guard.ts";
 import { liveCallOf, memorySpool, scriptedQuota, settlingOf } from "../testing/fakes.ts";
 import { createLeases, leaseSettings } from "./leases.ts";
 import { createRestore } from "./restore.ts";
-import { confirmBooked, release, replaySpool, settle } from "./settle.ts";
+import { replaySpool } from "./replay-spool.ts";
+import { confirmBooked, release, settle } from "./settle.ts";
 
 const proofKey = randomBytes(32);
 const payer = { accountId: "acct_1", keyId: "key_1" };

@@ -1,5 +1,10 @@
-import { Verdict, type Result } from "#proto/authquota/v1/authquota_pb.ts";
-import type { QuotaSession } from "./quota-session.ts";
+import type { MessageInitShape } from "@bufbuild/protobuf";
+import { Verdict, type OperationSchema, type Result } from "#proto/authquota/v1/authquota_pb.ts";
+
+/** The session with auth-quota, as far as leased calls are told by it. */
+type Quota = {
+  tellThen: (operation: MessageInitShape<typeof OperationSchema>, onAnswer: (told: Result) => void) => void;
+};
 
 /** A lease of this process: what is left of it, and the calls within it. */
 export type Lease = {
@@ -28,7 +33,7 @@ export type Lease = {
   /** Calls that it is never told of, because nothing was sent to an upstream. */
   unsent: number;
   isEnded: boolean;
-  quota: QuotaSession;
+  quota: Quota;
   /** Lets an address wait that has used up its rate. */
   noteAddress: (ip: string, counted: Result) => void;
 };
