@@ -35,6 +35,7 @@ export type AppDeps = ManualBookingDeps & ReplayDeps & ReconcileDeps & RestoreDe
 /** The calls of billing.v1.BillingService. A database that cannot be reached is `unavailable`. */
 export function buildApp(deps: AppDeps): UntypedServiceImplementation {
   const { pool, readPool } = deps;
+  const business = { pool: readPool, known: new Map() };
   const handlers: UnaryHandlers<typeof BillingService> = {
     credit: (request) => answer(credit(deps, request)),
     correct: (request) => answer(correct(deps, request)),
@@ -58,7 +59,7 @@ export function buildApp(deps: AppDeps): UntypedServiceImplementation {
     listVouchers: (request) => answer(listVouchers(readPool, request)),
     voidVouchers: (request) => answer(voidVouchers(pool, request)),
     getProgress: () => answer(tellProgress(deps)),
-    queryBusiness: (request) => answer(queryBusiness(readPool, request)),
+    queryBusiness: (request) => answer(queryBusiness(business, request)),
     closeDay: (request) => answer(answerCloseDay({ ...deps, pool: readPool }, request)),
   };
   const streams: ServerStreamHandlers<typeof BillingService> = {

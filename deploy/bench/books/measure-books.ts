@@ -86,7 +86,7 @@ function readings(pool: Pool): Reading[] {
   const business = (days: number, groupBy: BusinessGroup) => {
     const { fromMs, untilMs } = last(days);
     const span = { fromDay: dayAt(fromMs), untilDay: dayAt(untilMs) };
-    return readBusiness(pool, { ...span, groupBy, accountId: undefined, limit: 100 });
+    return readBusiness(pool, { ...span, groupBy, accountId: undefined, limit: 100 }, new Map());
   };
   const bar = { maxMs: maxReadMs, runs };
   return [

@@ -7,6 +7,8 @@ import type { LineRow } from "../store/lines.ts";
 import { findDetachedDay, readLedgerDays } from "../store/partitions.ts";
 import type { Pool } from "#shared/stores/postgres.ts";
 
+// The first page is short: a browser shows that a file has begun.
+const firstLines = 50;
 const linesPerPage = 500;
 
 /**
@@ -24,12 +26,17 @@ export async function* exportLines(
   const { fromDay, untilDay } = request;
   const missing = await findDetachedDay(pool, fromDay, untilDay);
   if (missing !== undefined && missing < untilDay) throw detached(missing);
+  let limit = firstLines;
   for (const day of await readLedgerDays(pool, fromDay, untilDay)) {
     for (let after: LineRow | undefined; ;) {
-      const rows = await readDayLines(pool, { day, accountId, after, limit: linesPerPage });
-      if (rows.length > 0) yield { lines: rows.map(toLedgerLine) };
+      const rows = await readDayLines(pool, { day, accountId, after, limit });
+      const isLast = rows.length < limit;
+      if (rows.length > 0) {
+        yield { lines: rows.map(toLedgerLine) };
+        limit = linesPerPage;
+      }
       after = rows.at(-1);
-      if (rows.length < linesPerPage) break;
+      if (isLast) break;
     }
   }
 }

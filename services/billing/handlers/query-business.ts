@@ -7,7 +7,7 @@ import {
   type QueryBusinessResponseSchema,
 } from "#proto/billing/v1/billing_pb.ts";
 import type { Pool } from "#shared/stores/postgres.ts";
-import { type BusinessGroup, type BusinessSumRow, readBusiness } from "../store/business.ts";
+import { type BusinessGroup, type BusinessSumRow, type KnownBusiness, readBusiness } from "../store/business.ts";
 import { badRequest, maxDays, requireFewDays, requireId, requireLimit } from "./check-request.ts";
 
 const groups: Record<BusinessGrouping, BusinessGroup> = {
@@ -22,20 +22,21 @@ const ofAccounts: readonly BusinessGroup[] = ["none", "day", "account"];
 
 /** Sums of all accounts, or of one, on at most 400 days: read from sums alone, whose end is told. */
 export async function queryBusiness(
-  pool: Pool,
+  { pool, known }: { pool: Pool; known: KnownBusiness },
   { fromDay, untilDay, groupBy, accountId, limit }: QueryBusinessRequest,
 ): Promise<MessageInitShape<typeof QueryBusinessResponseSchema>> {
   const group = groups[groupBy];
   if (!group) throw badRequest("group_by is unknown");
   requireFewDays({ fromDay, untilDay });
   if (accountId !== "" && !ofAccounts.includes(group)) throw badRequest("group_by is not known of one account");
-  const found = await readBusiness(pool, {
+  const query = {
     fromDay,
     untilDay,
     groupBy: group,
     accountId: accountId === "" ? undefined : requireId("account_id", accountId),
     limit: group === "day" ? maxDays : requireLimit(limit),
-  });
+  };
+  const found = await readBusiness(pool, query, known);
   const { sums, groups: all, untilMs, missingDays } = found;
   return { sums: sums.map(toSum), groups: all, summedUntil: timestampFromMs(untilMs), missingDays };
 }

@@ -237,6 +237,19 @@ test("days that are not summed up are told, and a day's report finds a sum that 
   assert.equal(wrong?.offNanos, "1");
 });
 
+test("an answer is kept until more is summed up, and for what was asked alone", async () => {
+  await using app = await startApp(today - 2 * dayMs);
+  await app.book({ rid: v7({ msecs: today - 2 * dayMs }) });
+  await sumAll(app);
+  const answered = () => app.billing.queryBusiness(allDays);
+  const first = await answered();
+  await query(app.ledger.ownerUrl, "UPDATE billing.route_sum SET calls = 7");
+  assert.deepEqual(await answered(), first, "nothing was read again");
+  assert.equal((await app.billing.queryBusiness({ ...allDays, groupBy: DAY })).sums[0]?.calls, 7n);
+  await query(app.ledger.ownerUrl, "UPDATE billing.sum_state SET business_until_ms = business_until_ms + 1");
+  assert.equal((await answered()).sums[0]?.calls, 7n);
+});
+
 test("what cannot be asked is refused", async () => {
   await using app = await startApp(today);
   for (const [request, words] of [

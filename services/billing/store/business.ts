@@ -34,8 +34,17 @@ const groups: Record<Exclude<BusinessGroup, "account">, string> = {
   upstream: "upstream",
 };
 
-/** Sums of all accounts by what they are asked for; as of one moment. */
-export async function readBusiness(pool: Pool, query: BusinessQuery): Promise<Business> {
+/** Answers by what was asked and up to when there are sums. */
+export type KnownBusiness = Map<string, Business>;
+
+// Some pages of operators, of a megabyte each at most.
+const mostKnown = 32;
+
+/**
+ * Sums of all accounts by what they are asked for; as of one moment. They change once an hour, when more is summed up:
+ * until then the same question has the same answer, which is kept.
+ */
+export async function readBusiness(pool: Pool, query: BusinessQuery, known: KnownBusiness): Promise<Business> {
   return await inTransaction(pool, async (db) => {
     await db.query("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY; SET LOCAL jit = off");
     const { rows } = await db.query<{ until: bigint; missing: string[] }>(
@@ -46,7 +55,14 @@ export async function readBusiness(pool: Pool, query: BusinessQuery): Promise<Bu
     );
     const [state] = rows;
     if (!state) throw new Error("billing.sum_state has no row");
-    return { ...(await readSums(db, query)), untilMs: Number(state.until), missingDays: state.missing };
+    const name = JSON.stringify([query, `${state.until}`, state.missing]);
+    const kept = known.get(name);
+    if (kept) return kept;
+    const found = { ...(await readSums(db, query)), untilMs: Number(state.until), missingDays: state.missing };
+    known.set(name, found);
+    const [oldest] = known.keys();
+    if (known.size > mostKnown && oldest !== undefined) known.delete(oldest);
+    return found;
   });
 }
 
