@@ -68,8 +68,8 @@ const freshMs = 4_000;
  */
 function leftOf(settling: SettlementDeps, { records, checkpoints }: Adopted): UnfinishedCall[] {
   const read = (record: Uint8Array) => {
-    const read = fromBinary(UsageRecordedSchema, record);
-    const { rid, accountId, keyId, costNanos, endedAt, kind, relaySession } = read;
+    const event = fromBinary(UsageRecordedSchema, record);
+    const { rid, accountId, keyId, costNanos, endedAt, kind, relaySession } = event;
     // A video's record is none of the relay's own: another machine's clock wrote it.
     const isOwn = kind === RecordKind.PROVISIONAL || relaySession !== "";
     return { rid, accountId, keyId, costNanos, record, atMs: endedAt && isOwn ? timestampMs(endedAt) : 0 };

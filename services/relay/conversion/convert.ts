@@ -14,7 +14,13 @@ import {
 } from "../dialects/dialect.ts";
 import { TallyFold } from "../dialects/fold-tally.ts";
 import { unfoldReply, type ReplyUsage } from "../dialects/reply.ts";
-import { readStreamedReply, readWholeReply, ReplyShower } from "../dialects/show-reply.ts";
+import {
+  readStreamedReply,
+  readWholeReply,
+  type ReplyReader,
+  ReplyShower,
+  type ShownReply,
+} from "../dialects/show-reply.ts";
 import type { StreamEvent } from "../dialects/sse.ts";
 import { CallFailure, failures } from "../failures.ts";
 import { countedTally, usageOf } from "../charge/meter.ts";
@@ -106,6 +112,12 @@ function shownUsage(tally: Tally, { asked, envelope, quirks, limits }: ReplyConv
   return usageOf(countedTally({ ...tally, ...possible }, quirks), requested);
 }
 
+/** Reads an answer in the upstream's format, whole or streamed; what is shown of its use is what is charged. */
+function readBy<Given>(read: ReplyReader<Given>, given: Given, converting: ReplyConversion): ShownReply | undefined {
+  const { conversion, envelope, quirks } = converting;
+  return read(conversion.provider.answers, given, { envelope, quirks }, (tally) => shownUsage(tally, converting));
+}
+
 /**
  * Reads a whole answer: what is charged, and the answer in the caller's dialect, undefined where that cannot be said.
  * Undefined when the body is none of the upstream's own.
@@ -114,13 +126,11 @@ export function convertReply(
   body: unknown,
   converting: ReplyConversion,
 ): { tally: Tally; body: Buffer | undefined } | undefined {
-  const { conversion, asked, envelope, quirks } = converting;
-  const { client, provider } = conversion;
-  const show = (tally: Tally): ReplyUsage | undefined => shownUsage(tally, converting);
-  const read = readWholeReply(provider.answers, body, { envelope, quirks }, show);
+  const { conversion, asked } = converting;
+  const read = readBy(readWholeReply, body, converting);
   if (!read) return undefined;
   const { tally, reply } = read;
-  return { tally, body: reply && Buffer.from(JSON.stringify(client.writeReply(reply, asked))) };
+  return { tally, body: reply && Buffer.from(JSON.stringify(conversion.client.writeReply(reply, asked))) };
 }
 
 /**
@@ -131,9 +141,8 @@ export function streamOfReply(
   body: unknown,
   converting: ReplyConversion,
 ): { tally: Tally; events: string[] } | undefined {
-  const { conversion, asked, envelope, quirks } = converting;
-  const show = (tally: Tally): ReplyUsage | undefined => shownUsage(tally, converting);
-  const read = readWholeReply(conversion.provider.answers, body, { envelope, quirks }, show);
+  const { conversion, asked } = converting;
+  const read = readBy(readWholeReply, body, converting);
   if (!read?.reply) return undefined;
   const writer = conversion.client.createStreamWriter(asked);
   return { tally: read.tally, events: unfoldReply(read.reply).map((event) => writer.write(event)) };
@@ -144,9 +153,8 @@ export function replyOfStream(
   bytes: Buffer,
   converting: ReplyConversion,
 ): { tally: Tally; body: Buffer; json: unknown } | undefined {
-  const { conversion, asked, envelope, quirks } = converting;
-  const show = (tally: Tally): ReplyUsage | undefined => shownUsage(tally, converting);
-  const read = readStreamedReply(conversion.provider.answers, bytes, { envelope, quirks }, show);
+  const { conversion, asked } = converting;
+  const read = readBy(readStreamedReply, bytes, converting);
   if (!read?.reply) return undefined;
   const json = conversion.client.writeReply(read.reply, asked);
   return { tally: read.tally, json, body: Buffer.from(JSON.stringify(json)) };

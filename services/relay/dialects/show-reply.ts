@@ -93,7 +93,7 @@ function replyOf(events: readonly ReplyEvent[]): Reply | undefined {
   }
 }
 
-type ShownReply = { tally: Tally; reply: Reply | undefined };
+export type ShownReply = { tally: Tally; reply: Reply | undefined };
 
 /** Reads an answer once, to be charged and to be shown as a whole; `read` tells whether it is one of the format. */
 function readShown(
@@ -111,24 +111,23 @@ function readShown(
   return read(shower) ? { tally: fold.tally, reply: replyOf(events) } : undefined;
 }
 
+/** Reads an answer that is all there, whole or streamed. */
+export type ReplyReader<Given> = (
+  format: AnswerFormat,
+  given: Given,
+  context: ReadingContext,
+  usageOf: (tally: Tally) => ReplyUsage | undefined,
+) => ShownReply | undefined;
+
 /**
  * Reads a whole answer once, to be charged and to be shown. Undefined when it is none of the format; `reply` is, when
  * it is one that cannot be shown.
  */
-export const readWholeReply = (
-  { readReply }: AnswerFormat,
-  body: unknown,
-  context: ReadingContext,
-  usageOf: (tally: Tally) => ReplyUsage | undefined,
-): ShownReply | undefined => readShown((sink) => readReply(body, sink, context), usageOf);
+export const readWholeReply: ReplyReader<unknown> = ({ readReply }, body, context, usageOf) =>
+  readShown((sink) => readReply(body, sink, context), usageOf);
 
 /** The same of a stream that is all there. Raises EventTooLargeError. */
-export const readStreamedReply = (
-  { createStreamReader }: AnswerFormat,
-  bytes: Buffer,
-  context: ReadingContext,
-  usageOf: (tally: Tally) => ReplyUsage | undefined,
-): ShownReply | undefined =>
+export const readStreamedReply: ReplyReader<Buffer> = ({ createStreamReader }, bytes, context, usageOf) =>
   readShown((sink) => {
     const reader = createStreamReader(sink, context);
     for (const event of eventsOf(bytes)) reader.read(event);
