@@ -19,7 +19,7 @@ export function planGeminiMedia(request: FakeRequest, behaviour: Behaviour, usag
   if (embeddingsOf(request.fields).length > 0) return planEmbeddings(request, behaviour);
   const { responseModalities } = configOf(request.fields);
   if (!Array.isArray(responseModalities) || responseModalities.includes("TEXT")) return undefined;
-  const made = responseModalities.includes("IMAGE") ? picture(request, behaviour) : sound(request);
+  const made = makeMedia(request, behaviour, responseModalities);
   const claim = claimUnder(behaviour, { inputTokens: request.promptTokens, ...made.counts });
   // Why it made nothing comes in the place of what it would have made.
   const candidate = behaviour.finish
@@ -47,6 +47,15 @@ function planEmbeddings(request: FakeRequest, behaviour: Behaviour): Plan {
 }
 
 type MediaPart = { part: Fields; counts: Partial<Claim>; tokens: number };
+
+/** Pictures or sound; words, if it is told to say some, and nothing where it refuses. */
+function makeMedia(request: FakeRequest, behaviour: Behaviour, modalities: unknown[]): MediaPart {
+  const { text, finish } = behaviour;
+  if (finish) return { part: {}, counts: {}, tokens: 0 };
+  if (text === undefined) return modalities.includes("IMAGE") ? picture(request, behaviour) : sound(request);
+  const tokens = countWords(text);
+  return { part: { text }, counts: { outputTokens: tokens }, tokens };
+}
 
 function picture(request: FakeRequest, behaviour: Behaviour): MediaPart {
   const inlineData = { mimeType: "image/png", data: pictureOf({ request, behaviour }, 0) };

@@ -6,12 +6,14 @@ import { type Behaviour, behaviourText } from "#fake-provider/behaviour.ts";
 import { estimateTokens } from "../../../services/relay/dialects/dialect.ts";
 import { ask, type Json, type Reply } from "./ask.ts";
 import { upstreamAt } from "./catalog.ts";
-import { checkCharge } from "./charge.ts";
+import { type Charge, checkCharge } from "./charge.ts";
 import { claimOf, endpointPrices, only, post, priceRow, sideOf, truthOf } from "./endpoints.ts";
 import { checkUntouched } from "./refusal.ts";
 import { sharedWorldWith } from "./shared-world.ts";
 
 const { embedding, image, picture, spoken, voice } = endpointPrices;
+// Google prices the words of a model that draws apart.
+const writing = { ...image, outputTokens: 2_500_000_061n };
 const images = "/v1/images/generations";
 const embeddings = "/v1/embeddings";
 const speech = "/v1/audio/speech";
@@ -22,6 +24,7 @@ const world = await sharedWorldWith((fakeUrl) => ({
   models: {
     "gemini-embedding-model": only("openai-embeddings", "gemini-embedding-fake", priceRow(embedding), "gemini-media"),
     "gemini-image-model": only("openai-images", "gemini-fake-image", priceRow(image), "gemini-media"),
+    "gemini-writing-model": only("openai-images", "gemini-fake-image", priceRow(writing), "gemini-media"),
     "gemini-picture-model": only("openai-images", "gemini-fake-image", priceRow(picture), "gemini-media"),
     "gemini-spoken-model": only("openai-speech", "gemini-fake-tts", priceRow(spoken), "gemini-media"),
     "gemini-voice-model": only("openai-speech", "gemini-fake-tts", priceRow(voice), "gemini-media"),
@@ -126,14 +129,32 @@ describe("API spec, Endpoints: `POST /v1/images/generations`, of a model that sp
     await checkCharge(world, customer, { rid, endCause: COMPLETE, charge, prices: picture });
   });
 
-  test("what the provider refuses for its content is a 400 that says so, and costs nothing", async () => {
-    const customer = await world.createCustomer();
-    const body = { model: "gemini-image-model", prompt: behaviourText({ finish: "IMAGE_SAFETY" }) };
-    const reply = await post(relayUrl, customer.secret, { path: images, body });
-    assert.equal(reply.status, 400, reply.text);
-    assert.match((reply.json() as { error: { message: string } }).error.message, /IMAGE_SAFETY/);
-    await checkCharge(world, customer, { rid: reply.rid, endCause: UPSTREAM_ERROR, charge: "nothing" });
-  });
+  // Google bills what it answers with status 200 (https://ai.google.dev/gemini-api/docs/billing).
+  const words = { text: "I would rather tell you of a fox." };
+  const withoutPictures: [what: string, behaviour: Behaviour, says: RegExp, byImages: Charge][] = [
+    ["what the provider refuses for its content", { finish: "IMAGE_SAFETY" }, /IMAGE_SAFETY/, "nothing"],
+    ["an answer in words alone", words, /in words, without what was asked for$/, { counted: {} }],
+  ];
+  for (const [what, behaviour, says, charge] of withoutPictures) {
+    test(`${what} is a 400 that says so, charged by what the provider counted`, async () => {
+      const customer = await world.createCustomer();
+      const body = { model: "gemini-writing-model", prompt: behaviourText(behaviour) };
+      const reply = await post(relayUrl, customer.secret, { path: images, body });
+      assert.equal(reply.status, 400, reply.text);
+      assert.match((reply.json() as { error: { message: string } }).error.message, says);
+      const { rid } = reply;
+      const provider = claimOf(await truthOf(world, rid));
+      await checkCharge(world, customer, { rid, endCause: COMPLETE, charge: { provider }, prices: writing });
+    });
+
+    test(`${what} costs nothing where the model is priced by the image`, async () => {
+      const customer = await world.createCustomer();
+      const body = { model: "gemini-picture-model", prompt: behaviourText(behaviour) };
+      const { status, rid } = await post(relayUrl, customer.secret, { path: images, body });
+      assert.equal(status, 400);
+      await checkCharge(world, customer, { rid, endCause: COMPLETE, charge, prices: picture });
+    });
+  }
 });
 
 describe("API spec, Endpoints: `POST /v1/audio/speech`, of a model that speaks gemini-generate", atOnce, () => {

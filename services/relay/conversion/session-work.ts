@@ -4,7 +4,7 @@ import { createPreparation, type Prepared, type RequestPreparation } from "./pre
 import { readReply, readTally, type ReplyReading } from "./whole-reply.ts";
 import { countInputTokens } from "../charge/meter.ts";
 import { clients, providers, upstreamDialects } from "../dialects/conversions.ts";
-import { noCounts, type Envelope } from "../dialects/dialect.ts";
+import { noCounts, type Envelope, type Tally } from "../dialects/dialect.ts";
 import { dialects } from "../dialects/index.ts";
 import { JsonDigest } from "../dialects/json/digest.ts";
 import { singleConversionFor } from "../dialects/single-conversions.ts";
@@ -12,7 +12,16 @@ import { maxBodyBytes } from "../http/body.ts";
 import { startCollecting } from "../http/collect-pieces.ts";
 import { readEnvelope } from "../http/read.ts";
 import { envelopeOfFacts, factsOf } from "../threads/facts.ts";
-import type { HeaderFacts, ModelFacts, ReplyFacts, RouteFacts, Side, WorkResults, Work } from "../threads/messages.ts";
+import type {
+  HeaderFacts,
+  ModelFacts,
+  ReplyFacts,
+  RouteFacts,
+  Side,
+  TallyResult,
+  Work,
+  WorkResults,
+} from "../threads/messages.ts";
 import { settingsOf } from "./settings.ts";
 
 /** Result of a piece of work, and the memory that goes with it to the other thread. */
@@ -27,6 +36,8 @@ function give(bytes: Buffer): Uint8Array<ArrayBuffer> {
   const isWhole = bytes.buffer instanceof ArrayBuffer && bytes.length === bytes.buffer.byteLength;
   return isWhole ? new Uint8Array(bytes.buffer as ArrayBuffer) : Uint8Array.from(bytes);
 }
+
+const tallyToTell = (tally: Tally): TallyResult => ({ tally, hasNoCounts: tally.usage === noCounts });
 
 type ThreadRoute = Route & Pick<RouteFacts, "edits">;
 
@@ -111,12 +122,11 @@ export class SessionWork {
   }
 
   private reply(reading: ReplyFacts): Done {
-    const { reply, refusal } = readReply(this.collected.answer.whole(), this.readingOf(reading));
-    if (!reply) return { told: { refusal }, transfer: [] };
+    const { reply, refusal, tally: refused } = readReply(this.collected.answer.whole(), this.readingOf(reading));
+    if (!reply) return { told: { refusal, refused: refused && tallyToTell(refused) }, transfer: [] };
     const { tally, contentType } = reply;
     const body = give(reply.body);
-    const hasNoCounts = tally.usage === noCounts;
-    return { told: { reply: { tally, body, contentType, hasNoCounts } }, transfer: [body.buffer] };
+    return { told: { reply: { ...tallyToTell(tally), body, contentType } }, transfer: [body.buffer] };
   }
 
   private overflow(isWanted: boolean): Done {
@@ -134,7 +144,7 @@ export class SessionWork {
   private tally(reading: ReplyFacts): WorkResults["tally"] {
     const likeness = this.digest?.end();
     const tally = likeness && readTally(likeness, this.readingOf(reading));
-    return tally && { tally, hasNoCounts: tally.usage === noCounts };
+    return tally && tallyToTell(tally);
   }
 
   private readingOf(reading: ReplyFacts): ReplyReading {

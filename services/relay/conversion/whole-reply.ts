@@ -27,8 +27,13 @@ export type ReplyReading = {
 /** What is charged, and the answer as the caller gets it. */
 export type WholeReply = { tally: Tally; body: Buffer; contentType: string };
 
-/** A whole answer; without a reply it cannot be read, or is a refusal in the provider's words. */
-export type ReadReply = { reply?: WholeReply | undefined; refusal?: string | undefined };
+/**
+ * A whole answer. Without a reply it cannot be read, or has nothing in it to give: the caller is told why, and the
+ * tally is what its provider has done all the same.
+ */
+export type ReadReply = { reply?: WholeReply | undefined; refusal?: string | undefined; tally?: Tally | undefined };
+
+const onlyWords = "The model answered in words, without what was asked for";
 
 const eventsStart = /^\u{feff}?\s*(?:data|event|id|retry)?:/u;
 
@@ -102,5 +107,13 @@ export function readReply(bytes: Buffer, reading: ReplyReading): ReadReply {
   const text = bytes.toString();
   const parsed = reading.envelope.answer === "text" ? text : eventJson(text);
   const reply = replyOf(parsed, bytes, reading);
-  return reply ? { reply } : { refusal: reading.prepared.single?.conversion.refusalOf(parsed) };
+  return reply ? { reply } : readEmpty(parsed, reading);
+}
+
+/** An answer of a model that was to make pictures or sound, and made none. */
+function readEmpty(parsed: unknown, { envelope, prepared, quirks }: ReplyReading): ReadReply {
+  if (!prepared.single) return {};
+  const tally = prepared.dialect.readReply(parsed, envelope, quirks);
+  const refusal = prepared.single.conversion.refusalOf(parsed) ?? (tally?.hasContent ? onlyWords : undefined);
+  return refusal === undefined ? {} : { refusal, tally };
 }

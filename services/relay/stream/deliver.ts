@@ -6,7 +6,14 @@ import { bindingOf } from "../conversion/bind-state.ts";
 import { createTranslator } from "../conversion/convert.ts";
 import { IdSealer, sealTap } from "../conversion/seal-ids.ts";
 import { readReply, type ReadReply, type ReplyReading } from "../conversion/whole-reply.ts";
-import { noCounts, type AnswerKind, type Dialect, type Envelope, type StreamTap } from "../dialects/dialect.ts";
+import {
+  noCounts,
+  type AnswerKind,
+  type Dialect,
+  type Envelope,
+  type StreamTap,
+  type Tally,
+} from "../dialects/dialect.ts";
 import { readJsonBody } from "../dialects/json/request-body.ts";
 import { eventJson } from "../dialects/sse.ts";
 import { CallFailure } from "../failures.ts";
@@ -18,14 +25,14 @@ import type { LiveCall } from "../live-call.ts";
 import type { Metrics } from "../metrics.ts";
 import { pumpStream, type PumpHandle } from "./pump.ts";
 import type { UpstreamAnswer } from "../upstream/reach.ts";
-import { droppedHeader, respondReply, streamHeaders } from "../http/respond.ts";
+import { droppedHeader, respondReply, statusOfFailure, streamHeaders } from "../http/respond.ts";
 import type { Answer, SendSignal } from "../upstream/send.ts";
 import type { SettlementDeps } from "../charge/settle.ts";
 import { cleanerOf, upstreamFailure } from "../upstream/failure.ts";
 import { countFault, faultOfEnd, faultOfError } from "../upstream/faults.ts";
 import { maxErrorBytes, readLargeWhole, readWhole, type LargeAnswer } from "../upstream/whole.ts";
 import { factsOf } from "../threads/facts.ts";
-import type { Binding, ReplyFacts } from "../threads/messages.ts";
+import type { Binding, ReplyFacts, TallyResult } from "../threads/messages.ts";
 import { largeBytes, type Threads, type ThreadSession } from "../threads/threads.ts";
 
 /** What giving an answer needs of its process. */
@@ -185,16 +192,29 @@ function failureOfBody(bytes: Buffer, { answer, prepared, route }: UpstreamAnswe
   return new CallFailure(upstreamFailure(status, body, prepared.dialect, route.upstream));
 }
 
+/** What the caller is told where the upstream made nothing because of what was asked of it; it bills what it did. */
+function refuseWhole(
+  { call, response, dialect }: Deliverable,
+  { refusal, tally }: { refusal: string; tally?: Tally | undefined },
+  settleCall: Settle,
+): never {
+  const failure = { name: "upstream_refused", detail: refusal, cause: refusal } as const;
+  if (tally) {
+    call.tally = tally;
+    call.httpStatus = statusOfFailure(response, failure, dialect);
+    settleCall(EndCause.COMPLETE);
+  }
+  throw new CallFailure(failure);
+}
+
 function deliverWhole(
-  { call, response }: Deliverable,
+  deliverable: Deliverable,
   { answer, prepared }: UpstreamAnswer,
-  { reply, refusal }: ReadReply,
+  { reply, refusal, tally }: ReadReply,
   settleCall: Settle,
 ): void {
-  // What the caller is told where the upstream made nothing because of what was asked of it.
-  if (!reply && refusal !== undefined) {
-    throw new CallFailure({ name: "upstream_refused", detail: refusal, cause: refusal });
-  }
+  const { call, response } = deliverable;
+  if (!reply && refusal !== undefined) refuseWhole(deliverable, { refusal, tally }, settleCall);
   if (!reply) throw invalid(answer);
   call.tally = reply.tally;
   call.httpStatus = statusTo(response);
@@ -247,6 +267,11 @@ function factsOfReading(deliverable: Deliverable, answered: UpstreamAnswer): Rep
   };
 }
 
+function toldTally({ tally, hasNoCounts }: TallyResult): Tally {
+  if (hasNoCounts) tally.usage = noCounts;
+  return tally;
+}
+
 /** Reads it in a thread. Throws when the call was cut meanwhile. */
 async function readInThread(
   session: ThreadSession,
@@ -255,11 +280,10 @@ async function readInThread(
 ): Promise<ReadReply> {
   const { signal } = deliverable;
   const reading = factsOfReading(deliverable, answered);
-  const { reply, refusal } = await session.work<"reply">({ kind: "reply", reading });
+  const { reply, refusal, refused } = await session.work<"reply">({ kind: "reply", reading });
   if (signal.isAborted) throw new CallFailure({ name: "service_unavailable", cause: "the call was cut" });
-  if (!reply) return { refusal };
-  if (reply.hasNoCounts) reply.tally.usage = noCounts;
-  return { reply: { ...reply, body: Buffer.from(reply.body.buffer) } };
+  if (!reply) return { refusal, tally: refused && toldTally(refused) };
+  return { reply: { ...reply, tally: toldTally(reply), body: Buffer.from(reply.body.buffer) } };
 }
 
 /** What watches the stream for the ledger and, where the upstream speaks another dialect, translates it. */

@@ -66,13 +66,13 @@ export type PreparedFacts = {
   path: string | undefined;
 };
 
-export type ReplyResult = {
+export type TallyResult = {
   tally: Tally;
-  body: Uint8Array<ArrayBuffer>;
-  contentType: string;
   /** Whether the provider's counts are none; their mark is an object, which is another one in each thread. */
   hasNoCounts: boolean;
 };
+
+export type ReplyResult = TallyResult & { body: Uint8Array<ArrayBuffer>; contentType: string };
 
 /** What each work gives. */
 export type WorkResults = {
@@ -80,10 +80,11 @@ export type WorkResults = {
   /** Addresses to fetch. */
   understand: string[];
   prepare: PreparedFacts;
-  reply: { reply?: ReplyResult | undefined; refusal?: string | undefined };
+  /** Without a reply: what the caller is told instead, and what its provider has done. */
+  reply: { reply?: ReplyResult | undefined; refusal?: string | undefined; refused?: TallyResult | undefined };
   /** Undefined: it is no JSON object so far. */
   overflow: { kept: Uint8Array<ArrayBuffer> } | undefined;
-  tally: Pick<ReplyResult, "tally" | "hasNoCounts"> | undefined;
+  tally: TallyResult | undefined;
 };
 
 /** Which bytes of a session a piece belongs to. */

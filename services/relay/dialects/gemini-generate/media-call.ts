@@ -27,10 +27,16 @@ export function readMediaUsage(answer: unknown, bucket: MediaBucket): Units | un
 
 const { readReply } = metered(answers);
 
-/** Reads a whole answer of media into a tally. */
+function hasMedia(answer: unknown): boolean {
+  const candidates = member(answer, "candidates");
+  const parts = Array.isArray(candidates) ? candidates.flatMap((one) => member(member(one, "content"), "parts")) : [];
+  return parts.some((part) => isGiven(member(part, "inlineData")));
+}
+
+/** Reads a whole answer of media into a tally; one in words alone is none of that kind. */
 export function readMediaTally(answer: unknown, envelope: Envelope, bucket: MediaBucket): Tally | undefined {
   const tally = readReply(answer, envelope);
-  if (tally?.usage) tally.usage = ofKind(tally.usage, bucket);
+  if (tally?.usage && hasMedia(answer)) tally.usage = ofKind(tally.usage, bucket);
   return tally;
 }
 

@@ -163,6 +163,8 @@ test("tokens of pictures and sound are told by kind, or are all of the kind that
     envelopeOf(),
   );
   assert.deepEqual([named?.usage?.imageOutputTokens, named?.usage?.outputTokens], [80n, 10n]);
+  const words = readImagesTally({ ...answerOf({ text: "no" }), usageMetadata }, envelopeOf());
+  assert.deepEqual([words?.usage?.imageOutputTokens, words?.usage?.outputTokens, words?.hasContent], [0n, 90n, true]);
 });
 
 test("only what was held back for its content is a refusal", () => {
