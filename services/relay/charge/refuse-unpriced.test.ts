@@ -171,6 +171,12 @@ test("a tool that nobody knows may cost anything, and so may one without a type"
   assert.match(refusalOf({ tools: [{ type: 7 }] }, searching) ?? "", /type ""/);
 });
 
+test("Groq's browser is the provider's own, another one the caller's", () => {
+  assert.ok(isRefused("browser_search", "openai-chat", plain));
+  assert.equal(isRefused("browser_search", "openai-chat", searching), false);
+  assert.equal(isRefused("browser_20260801", "anthropic-messages", plain), false);
+});
+
 test("a shell passes where the caller runs it, not in the provider's container", () => {
   const shell = (type: string): object => ({ tools: [{ type: "shell", environment: { type } }] });
   assert.equal(refusalOf(shell("local")), undefined);

@@ -52,6 +52,20 @@ const rows: [name: string, table: tables.FieldTable, sources: Source[], base: ob
     (told) => units(chat.readUsage(told)),
   ],
   [
+    "chat of Sakana",
+    tables.orchestratedUsage,
+    [],
+    { prompt_tokens: 1_000, completion_tokens: 1_000, prompt_tokens_details: { orchestration_input_tokens: 100 } },
+    (told) => units(chat.readUsage(told)),
+  ],
+  [
+    "responses of Sakana",
+    tables.orchestratedResponsesUsage,
+    [],
+    { input_tokens: 1_000, output_tokens: 1_000, input_tokens_details: { orchestration_input_tokens: 100 } },
+    (usage) => readResponse({ usage }),
+  ],
+  [
     "responses, beyond OpenAI's types",
     tables.responsesExtraUsage,
     [],

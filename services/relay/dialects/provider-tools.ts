@@ -20,6 +20,8 @@ const providerTools: readonly ProviderTool[] = [
   // Both bill each search; OpenAI also each search of files.
   { begin: "web_search", runsAt: "provider", bills: "webSearches" },
   { begin: "file_search", runsAt: "provider", bills: "fileSearches" },
+  // Groq's; before the browser that a caller runs.
+  { begin: "browser_search", runsAt: "provider", bills: "webSearches" },
   // The time of containers.
   { begin: "code_interpreter", runsAt: "provider", bills: "apart" },
   { begin: "code_execution", runsAt: "provider", bills: "apart" },

@@ -117,6 +117,70 @@ const cases: Case[] = [
     { inputTokens: 100n, cacheReadTokens: 30n, outputTokens: 20n, reasoningTokens: 7n },
   ),
   chat(
+    "Sakana, whose models run others and bill them beside what they say",
+    {
+      prompt_tokens: 212,
+      completion_tokens: 522,
+      total_tokens: 7_250,
+      prompt_tokens_details: { orchestration_input_tokens: 5_463, orchestration_input_cached_tokens: 63 },
+      completion_tokens_details: { reasoning_tokens: 22, orchestration_output_tokens: 1_053 },
+    },
+    { inputTokens: 5_612n, cacheReadTokens: 63n, outputTokens: 1_553n, reasoningTokens: 22n },
+  ),
+  chat(
+    "the same in a total that leaves them out, with an input that was cached",
+    {
+      ...plain,
+      prompt_tokens_details: { cached_tokens: 30, orchestration_input_tokens: 40 },
+      completion_tokens_details: { orchestration_output_tokens: 7 },
+    },
+    { inputTokens: 110n, cacheReadTokens: 30n, outputTokens: 27n },
+  ),
+  responses(
+    "Sakana's responses",
+    {
+      input_tokens: 212,
+      input_tokens_details: {
+        cached_tokens: 12,
+        orchestration_input_tokens: 5_463,
+        orchestration_input_cached_tokens: 63,
+      },
+      output_tokens: 522,
+      output_tokens_details: { reasoning_tokens: 22, orchestration_output_tokens: 1_053 },
+      total_tokens: 7_250,
+    },
+    { inputTokens: 5_600n, cacheReadTokens: 75n, outputTokens: 1_553n, reasoningTokens: 22n },
+  ),
+  chat(
+    "LiteLLM, which tells searches and retention among the details of the prompt",
+    {
+      ...plain,
+      prompt_tokens_details: {
+        web_search_requests: 2,
+        google_maps_grounding_requests: 1,
+        cache_write_tokens: 60,
+        cache_creation_token_details: { ephemeral_30m_input_tokens: 20, ephemeral_12h_input_tokens: 40 },
+      },
+    },
+    {
+      inputTokens: 40n,
+      cacheWrite5mTokens: 20n,
+      cacheWrite1hTokens: 40n,
+      outputTokens: 20n,
+      webSearches: 2n,
+      toolCalls: 1n,
+    },
+  ),
+  chat(
+    "LiteLLM, of searches that xAI has told as well",
+    {
+      ...plain,
+      prompt_tokens_details: { web_search_requests: 2 },
+      server_side_tool_usage_details: { web_search_calls: 2 },
+    },
+    { ...plainBuckets, webSearches: 2n },
+  ),
+  chat(
     "Mistral, by its other name for the details",
     { ...plain, prompt_token_details: { cached_tokens: 30 } },
     { inputTokens: 70n, cacheReadTokens: 30n, outputTokens: 20n },
@@ -146,7 +210,34 @@ const cases: Case[] = [
   ),
 ];
 
-for (const one of cases) {
+// Of https://console.groq.com/docs/compound/built-in-tools and https://console.groq.com/docs/browser-search.
+const executed = (index: number, tool: object) => ({ index, arguments: "{}", output: null, ...tool });
+const tools = [
+  executed(0, { type: "search" }),
+  executed(1, { type: "visit" }),
+  executed(2, { type: "python" }),
+  executed(3, { type: "function", name: "browser.search" }),
+  executed(4, { type: "function", name: "browser.open" }),
+  executed(5, { type: "browser_automation" }),
+];
+
+const groq: Case = {
+  name: "Groq, of tools that it ran, each told when it began and when it had ended",
+  dialect: "openai-chat",
+  whole: {
+    choices: [{ index: 0, message: { content: "Hello there", executed_tools: tools }, finish_reason: "stop" }],
+    usage: plain,
+  },
+  events: [
+    ...tools.map((tool) => ({ choices: [{ index: 0, delta: { executed_tools: [tool] }, finish_reason: null }] })),
+    { choices: [{ index: 0, delta: { content: "Hello there", executed_tools: tools.slice(2) }, finish_reason: null }] },
+    { choices: [{ index: 0, delta: {}, finish_reason: "stop" }], x_groq: { usage: plain } },
+    "[DONE]",
+  ],
+  buckets: { ...plainBuckets, webSearches: 2n, webFetches: 2n, codeSessions: 1n, toolCalls: 1n },
+};
+
+for (const one of [...cases, groq]) {
   test(`whole, and streamed in every framing: ${one.name}`, () => {
     for (const { way, buckets } of readEveryWay(one)) assert.deepEqual(buckets, one.buckets, way);
   });

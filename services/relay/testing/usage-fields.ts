@@ -68,6 +68,10 @@ export const chatExtraUsage: FieldTable = {
   "prompt_tokens_details.cache_write_tokens_details.ttl_30m_tokens": fills("cacheWrite5mTokens"),
   "prompt_tokens_details.cache_write_tokens_details.ttl_12h_tokens": fills("cacheWrite1hTokens"),
   "prompt_tokens_details.cache_creation_tokens": fills("cacheWrite5mTokens"),
+  "prompt_tokens_details.web_search_requests": fills("webSearches"),
+  "prompt_tokens_details.google_maps_grounding_requests": fills("toolCalls"),
+  "prompt_tokens_details.tool_use_tokens": in_("prompt_tokens"),
+  "prompt_tokens_details.initial_prompt_tokens": in_("prompt_tokens"),
   "prompt_tokens_details.video_tokens": in_("prompt_tokens"),
   prompt_tokens: fills("inputTokens"),
   prompt_cache_hit_tokens: fills("cacheReadTokens"),
@@ -86,6 +90,20 @@ export const chatExtraUsage: FieldTable = {
   prompt_time: timing,
   completion_time: timing,
   total_time: timing,
+};
+
+/** Sakana's, which bills what its models had others do beside all other counts. */
+export const orchestratedUsage: FieldTable = {
+  prompt_tokens: fills("inputTokens"),
+  "prompt_tokens_details.orchestration_input_tokens": fills("inputTokens"),
+  "prompt_tokens_details.orchestration_input_cached_tokens": fills("cacheReadTokens"),
+  "completion_tokens_details.orchestration_output_tokens": fills("outputTokens"),
+};
+export const orchestratedResponsesUsage: FieldTable = {
+  input_tokens: fills("inputTokens"),
+  "input_tokens_details.orchestration_input_tokens": fills("inputTokens"),
+  "input_tokens_details.orchestration_input_cached_tokens": fills("cacheReadTokens"),
+  "output_tokens_details.orchestration_output_tokens": fills("outputTokens"),
 };
 
 /** Perplexity's, which bills what it reads and thinks while it searches beside all other counts. */

@@ -3,6 +3,7 @@ import { member, stringOf } from "../dialect.ts";
 import { createChunkReader } from "../openai-shared/read-chunks.ts";
 import { isBrokenOff } from "./finish-reasons.ts";
 import { createChoice, type ChoiceState } from "./choice-state.ts";
+import { countExecuted, createExecutedTools, type ExecutedTools } from "./executed-tools.ts";
 import { finishChoice, readDelta, takeDelta } from "./read-delta.ts";
 
 type Reading = {
@@ -11,6 +12,7 @@ type Reading = {
   createdAtSeconds: number | undefined;
   hasStarted: boolean;
   choices: Map<number, ChoiceState>;
+  tools: ExecutedTools;
   sink: AnswerSink;
 };
 
@@ -27,10 +29,13 @@ function readHead(reading: Reading, chunk: unknown, hasChoices: boolean): void {
   reading.sink.show({ kind: "start", id, model, ...(createdAtSeconds !== undefined && { createdAtSeconds }) });
 }
 
-function readChoice({ choices, id, sink }: Reading, value: unknown, index: number, reason?: string): void {
+function readChoice({ choices, tools, id, sink }: Reading, value: unknown, index: number, reason?: string): void {
   let choice = choices.get(index);
   if (!choice) choices.set(index, (choice = createChoice(index, id)));
-  const isInOrder = readDelta(choice, takeDelta(choice, value), member(value, "logprobs"), sink);
+  const delta = takeDelta(choice, value);
+  const executed = member(delta, "executed_tools");
+  if (executed) countExecuted(executed, tools, sink);
+  const isInOrder = readDelta(choice, delta, member(value, "logprobs"), sink);
   choice.reason = reason ?? choice.reason;
   // In other formats nothing would tell it from a whole answer.
   if (isBrokenOff(reason)) sink.unreadable(`the provider broke off: ${reason}`);
@@ -56,6 +61,7 @@ export function createStreamReader(sink: AnswerSink, context: ReadingContext): S
     createdAtSeconds: undefined,
     hasStarted: false,
     choices: new Map(),
+    tools: createExecutedTools(),
     sink,
   };
   return createChunkReader(sink, context, {

@@ -13,6 +13,7 @@ import {
   totalOf,
   type ModelPart,
 } from "../dialect.ts";
+import { lackingOf, readOrchestration, withOrchestration, type Orchestration } from "../openai-shared/orchestration.ts";
 import { svgTokens, withSvgs } from "../openai-shared/svg.ts";
 import { readCacheWrites, readTools, wholeInput } from "../openai-shared/usage.ts";
 import { readToolUsage, type ToolUsage } from "./tools.ts";
@@ -34,13 +35,28 @@ function readBuckets(usage: unknown): Units | undefined {
     cacheReadTokens: cached || countOf(member(inputDetails, "cache_read_input_tokens")),
     ...readWrites(usage, inputDetails),
   };
-  const beside = excess(countOf(member(usage, "total_tokens")), told + made);
+  const orchestration = orchestrationOf(usage);
+  const beside = excess(countOf(member(usage, "total_tokens")), told + made + (orchestration?.tokens ?? 0n));
   const { rest: inputTokens, cacheWrite1hTokens, ...input } = takeParts(wholeInput(told, parts, beside), parts);
   const { rest: outputTokens, ...output } = takeParts(made, {
     reasoningTokens: countOf(member(outputDetails, "reasoning_tokens")),
   });
   const kept = cacheWrite1hTokens > 0n ? { cacheWrite1hTokens } : {};
-  return { inputTokens, ...input, ...kept, outputTokens, ...output, ...readTools(usage) };
+  return withOrchestration(
+    { inputTokens, ...input, ...kept, outputTokens, ...output, ...readTools(usage) },
+    orchestration,
+  );
+}
+
+const orchestrationOf = (usage: unknown): Orchestration | undefined =>
+  readOrchestration(member(usage, "input_tokens_details"), member(usage, "output_tokens_details"));
+
+/** The provider's own total of the model's tokens, with what it bills beside it. */
+function readTotal(usage: unknown): bigint | undefined {
+  const total = totalOf(usage, "total_tokens");
+  if (total === undefined) return undefined;
+  const seen = countOf(member(usage, "input_tokens")) + countOf(member(usage, "output_tokens"));
+  return total + lackingOf(orchestrationOf(usage), total, seen);
 }
 
 /** What was written to the cache; DashScope tells it apart, in a list of what it bills. */
@@ -71,7 +87,7 @@ export function readFinal(response: unknown, drawings: ModelPart[]): ToldUsage |
   const usage = readUsage(told);
   if (!usage) return undefined;
   const tools = readToolUsage(response);
-  const total = totalOf(told, "total_tokens");
+  const total = readTotal(told);
   return {
     scope: "answer",
     units: usage === noCounts ? usage : withSvgs(withTools(usage, tools), drawings),

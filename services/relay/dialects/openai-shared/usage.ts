@@ -1,6 +1,7 @@
 import type { Units, UsageBucket } from "#shared/money/pricing.ts";
 import type { Quirk } from "../conversation.ts";
 import { countOf, excess, lacksAny, member, readCounts, takeParts, tellsCounts, totalOf } from "../dialect.ts";
+import { lackingOf, readOrchestration, withOrchestration, type Orchestration } from "./orchestration.ts";
 
 type CacheWrites = { cacheWrite5mTokens: bigint; cacheWrite1hTokens: bigint };
 
@@ -31,11 +32,13 @@ const wholeWrites: readonly Path[] = [
 const shortWrites: readonly Path[] = [
   ["cache_write_tokens_details", "ttl_30m_tokens"],
   ["cache_creation_token_details", "ephemeral_5m_input_tokens"],
+  ["cache_creation_token_details", "ephemeral_30m_input_tokens"],
   ["cache_creation", "ephemeral_5m_input_tokens"],
 ];
 const longWrites: readonly Path[] = [
   ["cache_write_tokens_details", "ttl_12h_tokens"],
   ["cache_creation_token_details", "ephemeral_1h_input_tokens"],
+  ["cache_creation_token_details", "ephemeral_12h_input_tokens"],
   ["cache_creation", "ephemeral_1h_input_tokens"],
 ];
 
@@ -72,8 +75,24 @@ const toolFields: readonly [bucket: UsageBucket, path: Path, again?: Path][] = [
 
 const toolRoots = new Set(toolFields.flatMap(([, [root = ""], again]) => [root, ...(again?.slice(0, 1) ?? [])]));
 
+// LiteLLM's names, which say the same again of searches that it passes on under the provider's own name.
+const promptTools: readonly [bucket: UsageBucket, name: string][] = [
+  ["webSearches", "web_search_requests"],
+  ["toolCalls", "google_maps_grounding_requests"],
+];
+
 /** Tools that a compatible provider tells to have run, in units by which it bills them. */
 export function readTools(usage: unknown): Units {
+  const units = readNamedTools(usage);
+  const details = member(usage, "prompt_tokens_details");
+  for (const [bucket, name] of promptTools) {
+    const count = countOf(member(details, name));
+    if (count > 0n) units[bucket] ??= count;
+  }
+  return units;
+}
+
+function readNamedTools(usage: unknown): Units {
   const units: Units = {};
   // Nearly no answer has any, and each path would be followed.
   let hasTools = false;
@@ -127,9 +146,14 @@ function cachedBeside(usage: unknown, total: bigint): bigint {
 /** The provider's own total, with what it bills beside it. */
 export function readTotal(usage: unknown): bigint | undefined {
   const total = totalOf(usage, "total_tokens");
+  if (total === undefined) return undefined;
   const { read, thought } = readResearch(usage);
-  return total === undefined ? undefined : total + read + thought + cachedBeside(usage, total);
+  const seen = countAt(usage, ["prompt_tokens"]) + countAt(usage, ["completion_tokens"]);
+  return total + read + thought + cachedBeside(usage, total) + lackingOf(orchestrationOf(usage), total, seen);
 }
+
+const orchestrationOf = (usage: unknown): Orchestration | undefined =>
+  readOrchestration(member(usage, "prompt_tokens_details"), member(usage, "completion_tokens_details"));
 
 const wholes = ["prompt_tokens", "completion_tokens"];
 
@@ -199,7 +223,8 @@ function readBuckets(
   if (typeof usage !== "object" || usage === null) return undefined;
   const prompt = countOf(member(usage, "prompt_tokens"));
   const completion = countOf(member(usage, "completion_tokens"));
-  const total = countOf(member(usage, "total_tokens"));
+  const orchestration = orchestrationOf(usage);
+  const total = excess(countOf(member(usage, "total_tokens")), orchestration?.tokens ?? 0n);
   const details = member(usage, "completion_tokens_details");
   const { read, thought } = readResearch(usage);
   const told = firstOf(usage, reasonings);
@@ -223,7 +248,7 @@ function readBuckets(
   });
   const { inputTokens = 0n, ...input } = readInput(usage, wholeInput(prompt, cached, excess(beside, outside)), cached);
   const mediaMs = millisecondsOf(member(usage, "prompt_audio_seconds"));
-  return {
+  const counts = {
     inputTokens: inputTokens + read,
     ...input,
     outputTokens,
@@ -234,6 +259,7 @@ function readBuckets(
     ...(mediaMs > 0n && { mediaMs }),
     ...readTools(usage),
   };
+  return withOrchestration(counts, orchestration);
 }
 
 /** The same, of a usage that tells any count: some servers send an empty one. */
