@@ -133,7 +133,8 @@ export const variables = Type.Object({
   }),
   MAX_STREAM_EVENT_BYTES: Type.Integer({
     description:
-      "Maximum size of a stream event; a stream with a larger one, or one of 500,000 values or lines, is cut.",
+      "Maximum size of a stream event; a stream with a larger one, or one of 500,000 values or lines, breaks off " +
+      "there, and is read on for its bill.",
     minimum: 65_536,
     default: 16_777_216,
   }),

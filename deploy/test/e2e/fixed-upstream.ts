@@ -1,8 +1,11 @@
 import { createServer } from "node:http";
 import { freePort } from "#shared/testing/free-port.ts";
 
-/** `status`: 200 unless it says otherwise, which comes as JSON. `isSwapped`: the other one than is asked for. */
-export type FixedAnswer = { whole: Buffer; stream: Buffer; status?: number; isSwapped?: true };
+/**
+ * `status`: 200 unless it says otherwise, which comes as JSON. `isSwapped`: the other one than is asked for.
+ * `streamType`: what the head of a stream says that it is.
+ */
+export type FixedAnswer = { whole: Buffer; stream: Buffer; status?: number; isSwapped?: true; streamType?: string };
 
 /**
  * An upstream that answers with these very bytes, by the path, or the first name in it, and by whether the request is
@@ -18,7 +21,8 @@ export async function startFixedUpstream(answers: Record<string, FixedAnswer>) {
       const { status = fixed ? 200 : 404 } = fixed ?? {};
       const isAsked = /"stream":true/.test(Buffer.concat(pieces).toString()) || url.includes("alt=sse");
       const isStream = status === 200 && isAsked !== (fixed?.isSwapped ?? false);
-      answer.writeHead(status, { "content-type": isStream ? "text/event-stream" : "application/json" });
+      const { streamType = "text/event-stream" } = fixed ?? {};
+      answer.writeHead(status, { "content-type": isStream ? streamType : "application/json" });
       answer.end(isStream ? fixed?.stream : fixed?.whole);
     });
   });

@@ -23,6 +23,13 @@ const swapped = Object.entries(plainAnswers).map(([name, answer]) => ({
   frame: framings["plain"],
 }));
 
+const misnamed = Object.entries(plainAnswers).flatMap(([name, answer]) =>
+  ["text/plain", "application/json"].map((type) => {
+    const model = `odd-${name}-${type.replace("/", "-")}`;
+    return { model, answer, frame: framings["plain"], type };
+  }),
+);
+
 const bare = { object: "error", message: "No such voice", type: "invalid_request_error", param: null, code: "1500" };
 const refused: FixedAnswer = { whole: Buffer.from(JSON.stringify(bare)), stream: Buffer.alloc(0), status: 400 };
 const refusing = "odd-error";
@@ -32,14 +39,18 @@ const fixedOf = ({ model, answer: { whole, events }, frame }: Served) =>
   [model, { whole: Buffer.from(JSON.stringify(whole)), stream: Buffer.from(frame?.(events) ?? "") }] as const;
 const fixed = [...framed, ...odd].map(fixedOf);
 const otherwise = swapped.map(fixedOf).map(([model, answer]) => [model, { ...answer, isSwapped: true }] as const);
+const typed = misnamed.map(({ type, ...served }) => {
+  const [model, answer] = fixedOf(served);
+  return [model, { ...answer, streamType: type }] as const;
+});
 const upstream = await startFixedUpstream({
-  ...Object.fromEntries<FixedAnswer>([...fixed, ...otherwise]),
+  ...Object.fromEntries<FixedAnswer>([...fixed, ...otherwise, ...typed]),
   [refusing]: refused,
 });
 after(() => upstream.close());
 
 const routes = [
-  ...[...framed, ...odd, ...swapped].map(({ model, answer: { dialect } }) => ({ model, dialect })),
+  ...[...framed, ...odd, ...swapped, ...misnamed].map(({ model, answer: { dialect } }) => ({ model, dialect })),
   { model: refusing, dialect: "openai-chat" as const },
 ];
 const world = await sharedWorldWith(() => ({
@@ -89,6 +100,12 @@ describe("who is answered whole where he asked for a stream, or by a stream, get
       test(`${client}: ${model}, whole`, () => check(client, model, answer, false));
       test(`${client}: ${model}, streamed`, () => check(client, model, answer, true));
     }
+  }
+});
+
+describe("a stream whose head says that it is something else is a stream, and is charged", () => {
+  for (const { model, answer } of misnamed) {
+    for (const client of clientNames) test(`${client}: ${model}`, () => check(client, model, answer, true));
   }
 });
 

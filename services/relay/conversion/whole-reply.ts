@@ -1,13 +1,14 @@
 import type { UnitLimits } from "../charge/possible-usage.ts";
 import type { Quirk } from "../dialects/conversation.ts";
-import type { Dialect, Envelope, Tally } from "../dialects/dialect.ts";
-import { eventJson } from "../dialects/sse.ts";
+import { emptyTally, type Cleaner, type Dialect, type Envelope, type Tally } from "../dialects/dialect.ts";
+import { eventsOf } from "../dialects/event-cursor.ts";
+import { eventEnd, eventJson } from "../dialects/sse.ts";
 import { eventStreamType } from "../http/respond.ts";
 import { clients, providers } from "../dialects/conversions.ts";
-import { convertReply, replyOfStream, streamOfReply } from "./convert.ts";
+import { convertReply, createTranslator, replyOfStream, streamOfReply } from "./convert.ts";
 import type { Prepared } from "./prepare.ts";
 import type { Binding } from "../threads/messages.ts";
-import { IdSealer, sealEvents } from "./seal-ids.ts";
+import { IdSealer, sealEvents, sealTap } from "./seal-ids.ts";
 
 /** What a whole answer is read by. */
 export type ReplyReading = {
@@ -37,10 +38,12 @@ const onlyWords = "The model answered in words, without what was asked for";
 
 const eventsStart = /^\u{feff}?\s*(?:data|event|id|retry)?:/u;
 
+const startsAsEvents = (bytes: Buffer): boolean => eventsStart.test(bytes.toString("utf8", 0, 64));
+
 /** Whether an answer came whole to who asked for a stream, or as events to who asked for a whole one. */
 function isOtherwise(parsed: unknown, bytes: Buffer, { envelope: { answer } }: ReplyReading): boolean {
   if (answer !== "json") return answer === "events";
-  return parsed === undefined && eventsStart.test(bytes.toString("utf8", 0, 64));
+  return parsed === undefined && startsAsEvents(bytes);
 }
 
 /** By what an answer is shown in the other way, streamed or whole, than it came in; undefined where nothing does it. */
@@ -72,9 +75,38 @@ function replyOtherwise(
   return tally && sealed && { tally, body: Buffer.from(sealed.join("")), contentType: eventStreamType };
 }
 
+const blankLine = Buffer.from("\n\n");
+
+/**
+ * A stream whose head says that it is something else, as the caller of a stream gets it. Undefined when it breaks off,
+ * or tells an error.
+ */
+function replyOfEvents(bytes: Buffer, reading: ReplyReading): WholeReply | undefined {
+  const { envelope, prepared, dialect, quirks, limits, binding } = reading;
+  const { conversion } = prepared;
+  const clean: Cleaner = (error) => error;
+  const own = conversion
+    ? createTranslator({ conversion, asked: conversion.asked, envelope, quirks, limits, clean })
+    : prepared.dialect.createTap(envelope, clean, quirks);
+  const tap = binding && dialect.stateIdsOf ? sealTap(own, dialect.stateIdsOf, new IdSealer(binding)) : own;
+  const tally = emptyTally();
+  const pieces: Buffer[] = [];
+  for (const event of eventsOf(bytes)) {
+    const verdict = tap.read(event, tally);
+    if (verdict === "pass" && event.bytes) pieces.push(event.bytes);
+    else if (typeof verdict !== "string") pieces.push(verdict);
+    if (event.bytes && eventEnd(event.bytes, 0, 0) === -1) pieces.push(blankLine);
+  }
+  if (tally.isFailed || !(tally.isComplete || tally.hasFinish)) return undefined;
+  return { tally, body: Buffer.concat([...pieces, Buffer.from(tap.end(tally))]), contentType: eventStreamType };
+}
+
 function replyOf(parsed: unknown, bytes: Buffer, reading: ReplyReading): WholeReply | undefined {
   const { envelope, prepared, dialect, quirks, limits, binding } = reading;
   const { conversion, single } = prepared;
+  if (envelope.answer === "events" && parsed === undefined && !single && startsAsEvents(bytes)) {
+    return replyOfEvents(bytes, reading);
+  }
   if (isOtherwise(parsed, bytes, reading)) {
     const showing = showingOf(reading);
     if (showing) return replyOtherwise(parsed, bytes, reading, showing);

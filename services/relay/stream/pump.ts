@@ -11,7 +11,9 @@ import { inSteps, type Consumer } from "../upstream/flow.ts";
 import type { Answer } from "../upstream/send.ts";
 import type { CallResponse } from "../http/exchange.ts";
 import { createPieceWriter, type PieceWriter } from "../http/write-pieces.ts";
-import { TurnShare } from "../http/turn-share.ts";
+import { TurnShare, type Pausable } from "../http/turn-share.ts";
+import { EventTooLargeError } from "../dialects/sse.ts";
+import { meterRest, type MeteredRest } from "./oversized-event.ts";
 
 export type Pump = {
   answer: Answer;
@@ -46,8 +48,11 @@ export type PumpHandle = {
   holdBack: (isHeld: boolean) => void;
 };
 
-/** What goes out now, what tells the caller that the answer has ended, and whether nothing more may follow. */
-type ReadState = { pieces: Buffer[]; ending: Buffer[]; isEnded: boolean };
+/**
+ * What goes out now, what tells the caller that the answer has ended, and whether nothing more may follow; `rest`: from
+ * an event on that is too large to be given.
+ */
+type ReadState = { pieces: Buffer[]; ending: Buffer[]; isEnded: boolean; rest?: Buffer };
 
 /** Adds the events that passed between two places, which lie one behind the other, as one piece. */
 function addRun(pieces: Buffer[], bytes: Buffer, from: number, to: number): void {
@@ -91,7 +96,8 @@ function readEvents({ cursor, likeness }: Events, chunk: Buffer, { tap, tally, o
     }
   } catch (thrown) {
     // What came before the event that is too large, or that breaks its reader, is counted and so is served.
-    reading.isEnded = true;
+    if (thrown instanceof EventTooLargeError) reading.rest = bytes.subarray(cursor.start);
+    else reading.isEnded = true;
     onBroken(thrown);
   }
   addRun(place, bytes, from, passed);
@@ -125,6 +131,9 @@ function readRest(rest: Buffer, { tap, tally, onBroken }: Pump): Buffer | "broke
 const causeOfError = (error: Error): EndCause =>
   error instanceof errors.BodyTimeoutError ? EndCause.UPSTREAM_TIMEOUT : EndCause.UPSTREAM_CUT;
 
+/** How much is read for the bill alone behind an event that is too large, in such events. */
+const maxTimesLarger = 16;
+
 // Of what follows the end of an answer's content: counts and an end mark are far less.
 const maxHeldBytes = 65_536;
 
@@ -157,14 +166,14 @@ class Holding {
 function createPausing({ answer, response, counts }: Pump) {
   let pausedAtMs: number | undefined;
   let isHeldBack = false;
-  let isQueued = false;
+  let queues = 0;
   const stalledMs = (): number => (pausedAtMs === undefined ? 0 : performance.now() - pausedAtMs);
   const end = (): void => {
     counts.backpressure.inc(stalledMs() / 1_000);
     pausedAtMs = undefined;
   };
   const goOn = (): void => {
-    if (pausedAtMs === undefined && !isHeldBack && !isQueued) answer.resume();
+    if (pausedAtMs === undefined && !isHeldBack && queues === 0) answer.resume();
   };
   const resume = (): void => {
     end();
@@ -177,7 +186,7 @@ function createPausing({ answer, response, counts }: Pump) {
     else goOn();
   };
   const queue = (isWaiting: boolean): void => {
-    isQueued = isWaiting;
+    queues += isWaiting ? 1 : -1;
     if (isWaiting) answer.pause();
     else goOn();
   };
@@ -191,7 +200,8 @@ function createPausing({ answer, response, counts }: Pump) {
   response.once("close", () => {
     if (pausedAtMs !== undefined) resume();
   });
-  return { begin, end, holdBack, queue, stalledMs, isPaused: () => pausedAtMs !== undefined };
+  const source: Pausable = { pause: () => queue(true), resume: () => queue(false) };
+  return { begin, end, holdBack, source, stalledMs, isPaused: () => pausedAtMs !== undefined };
 }
 
 /** Writes what passes, and counts it. */
@@ -235,9 +245,32 @@ class Writing {
 }
 
 /** The same, as far as a turn of the event loop has room for it; the upstream waits meanwhile. */
-function inTurns(queue: (isWaiting: boolean) => void, consumer: Consumer): Consumer {
-  const share = new TurnShare({ pause: () => queue(true), resume: () => queue(false) });
+function inTurns(source: Pausable, consumer: Consumer): Consumer {
+  const share = new TurnShare(source);
   return inSteps((bytes, step) => share.take(bytes, step), consumer);
+}
+
+type MeteringOn = { source: Pausable; isWanted: () => boolean; cut: (endCause: EndCause) => void };
+
+/** Nothing passes any more; the caller has the end of the stream when its bill is known. */
+function meterOn(pump: Pump, rest: Buffer, { source, isWanted, cut }: MeteringOn): MeteredRest {
+  const maxBytes = maxTimesLarger * pump.maxEventBytes;
+  const onBroken = (): void => cut(EndCause.UPSTREAM_ERROR);
+  const metered = meterRest({ ...pump, source, maxBytes, isWanted, onBroken });
+  metered.add(rest);
+  return metered;
+}
+
+/** Starts the flow, and notes when its first bytes have come. */
+function beginFlow({ answer, times }: Pump, consumer: Consumer): void {
+  // What came with the head is given at once, and has waited since.
+  let isHeadGiven = false;
+  const data: Consumer["data"] = (chunk) => {
+    if (times.firstByteAt === 0) times.arrivedAt = isHeadGiven ? performance.now() : times.answeredAt;
+    consumer.data(chunk);
+  };
+  answer.consume({ ...consumer, data });
+  isHeadGiven = true;
 }
 
 /** How a stream ended whose upstream has ended its answer. */
@@ -277,6 +310,7 @@ export function pumpStream(pump: Pump): PumpHandle {
   const writer = createPieceWriter(response);
   const writing = new Writing(pump, writer);
   let isOver = false;
+  let metered: MeteredRest | undefined;
   const { promise: over, resolve: declareOver } = Promise.withResolvers<void>();
 
   const finish = (endCause: EndCause, last?: Buffer): void => {
@@ -301,19 +335,19 @@ export function pumpStream(pump: Pump): PumpHandle {
     pausing.begin();
   };
   const take = (chunk: Buffer): void => {
-    const { pieces, ending, isEnded } = isOfEvents ? readEvents(events, chunk, pump) : readBytes(chunk, pump);
+    if (metered) return metered.add(chunk);
+    const { pieces, ending, isEnded, rest } = isOfEvents ? readEvents(events, chunk, pump) : readBytes(chunk, pump);
     if (ending.length > 0) pieces.push(...holding.keep(ending));
     if (tally.isComplete) onEnd(EndCause.COMPLETE);
     if (tally.isComplete || tally.isFailed) pieces.push(...holding.release());
     forward(pieces);
     if (isEnded) cut(EndCause.UPSTREAM_ERROR);
     else onPiece();
+    if (rest) metered = meterOn(pump, rest, { source: pausing.source, isWanted: () => !isOver, cut });
     faultPoint("relay: mid-stream");
   };
 
-  // What came with the head is given at once, and has waited since.
-  let isHeadGiven = false;
-  const consumer = inTurns(pausing.queue, {
+  const consumer = inTurns(pausing.source, {
     data: (chunk) => {
       if (isOver) return;
       try {
@@ -324,19 +358,13 @@ export function pumpStream(pump: Pump): PumpHandle {
       }
     },
     end: () => {
+      if (metered) return metered.end(() => finish(EndCause.UPSTREAM_ERROR));
       const last = readRest(cursor.rest(), pump);
       finish(causeOfEnd(tally, last), last === "broken" ? undefined : last);
     },
     fail: (error) => finish(causeOfError(error)),
   });
-  const noteArrival: Consumer["data"] = (chunk) => {
-    if (times.firstByteAt === 0) times.arrivedAt = isHeadGiven ? performance.now() : times.answeredAt;
-    consumer.data(chunk);
-  };
-  const flow = (): void => {
-    answer.consume({ ...consumer, data: noteArrival });
-    isHeadGiven = true;
-  };
+  const flow = (): void => beginFlow(pump, consumer);
   const beat = (silentMs: number): void => {
     if (!isOver && isOfEvents && !pausing.isPaused()) writing.beat(silentMs);
   };

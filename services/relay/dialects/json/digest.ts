@@ -8,11 +8,25 @@ const openBracket = code("[");
 const closeBracket = code("]");
 const smallU = code("u");
 
-/** Of one text: more than any name, count or word of a provider has; pictures and sounds are cut here. */
-const maxTextBytes = 65_536;
-/** Of one field of the top-level object, and of all of them. */
-const maxFieldBytes = 4_194_304;
-const maxBytes = 16_777_216;
+/** How large a likeness is. */
+export type DigestLimits = {
+  /** Of one text. */
+  textBytes: number;
+  /** Of one field of the top-level object. */
+  fieldBytes: number;
+  /** Of all of them. */
+  bytes: number;
+  /** Whether a field of an object in the top-level one is a field of its own, as in events that carry an answer. */
+  hasInnerFields: boolean;
+};
+
+/** A text's is more than any name, count or word of a provider has; pictures and sounds are cut here. */
+const usualLimits: DigestLimits = {
+  textBytes: 65_536,
+  fieldBytes: 4_194_304,
+  bytes: 16_777_216,
+  hasInnerFields: false,
+};
 const maxDepth = 256;
 
 /**
@@ -37,6 +51,11 @@ export class JsonDigest {
   private hasEnded = false;
   /** Whether what came cannot be one JSON object. */
   isBroken = false;
+  private readonly limits: DigestLimits;
+
+  constructor(limits = usualLimits) {
+    this.limits = limits;
+  }
 
   add(bytes: Uint8Array): void {
     let at = 0;
@@ -76,7 +95,7 @@ export class JsonDigest {
         return at;
       } else {
         // Neither within an escape nor within a character of several bytes.
-        if (this.textBytes >= maxTextBytes && (byte & 0xc0) !== 0x80) this.isCut = true;
+        if (this.textBytes >= this.limits.textBytes && (byte & 0xc0) !== 0x80) this.isCut = true;
         this.isAfterBackslash = byte === backslash;
       }
       this.textBytes += 1;
@@ -147,10 +166,18 @@ export class JsonDigest {
 
   /** A comma: the only place where something can be left out, for a whole value stands before it. */
   private goOn(): void {
-    if (this.open.length <= 1) {
-      this.isFull = this.length > maxBytes;
+    if (this.isBehindField()) {
+      this.isFull = this.length > this.limits.bytes;
       this.fieldStart = this.length;
-    } else if (this.length - this.fieldStart > maxFieldBytes) this.isFull = true;
+    } else if (this.length - this.fieldStart > this.limits.fieldBytes) this.isFull = true;
     this.show(comma);
+  }
+
+  private isBehindField(): boolean {
+    const { length } = this.open;
+    // What is not shown as a whole has no further fields.
+    return (
+      length <= 1 || (this.limits.hasInnerFields && length === 2 && this.open[1] === openBrace && this.shownDepth === 2)
+    );
   }
 }
