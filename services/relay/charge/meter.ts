@@ -204,9 +204,9 @@ export function countedTally(tally: Tally, quirks?: ReadonlySet<Quirk>): Tally {
   return quirks?.has("untrusted-counts") ? { ...tally, runningAt: -1 } : tally;
 }
 
-/** What a whole answer is charged for where its provider tells any counts, for its caller to be shown the same. */
+/** What a whole answer is charged for, estimated or not, for its caller to be shown the same; undefined: nothing. */
 export function usageOf(tally: Tally, requested: RequestFacts): Units | undefined {
-  if (!tally.usage) return undefined;
+  if (!tally.usage) return tally.hasContent ? counted(tally, requested) : undefined;
   const raised = areLowerBounds(tally) ? raise(tally, requested) : undefined;
   return raised ? raised.usage : told(tally, requested);
 }

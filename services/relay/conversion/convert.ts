@@ -104,9 +104,12 @@ type ReplyConversion = {
 
 /** What the caller is shown of the use is what is charged, in its own dialect's words: what cannot be is neither. */
 function shownUsage(tally: Tally, { asked, envelope, quirks, limits }: ReplyConversion): ReplyUsage | undefined {
-  const { usage, counted } = tally;
-  if (!usage || usage === noCounts) return undefined;
-  const possible = { usage: possibleUnits(usage, limits), counted: possibleUnits(counted, limits) };
+  const { usage, inputUsage, counted } = tally;
+  const possible = {
+    usage: usage && usage !== noCounts ? possibleUnits(usage, limits) : undefined,
+    inputUsage: inputUsage && possibleUnits(inputUsage, limits),
+    counted: possibleUnits(counted, limits),
+  };
   const { units, priceFields } = envelope;
   const requested = { inputTokens: asked.inputTokens ?? 0, units, priceFields };
   return usageOf(countedTally({ ...tally, ...possible }, quirks), requested);
