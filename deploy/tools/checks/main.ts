@@ -1,17 +1,19 @@
-import { spawn } from "node:child_process";
-import { once } from "node:events";
-import { repository } from "./run.ts";
+import { availableParallelism } from "node:os";
+import { repository, run } from "./run.ts";
 
-// What `npm run check` runs: one script after the other, each under its heading, until one fails.
-const scripts = ["types", "lint", "format", "dead", "contracts"];
+// What `npm run check` runs, the longest first. Two at once, since most of them keep one core busy; more would take too
+// much memory. Each tells what it has found under its heading when it has ended.
+const scripts = ["lint", "types", "dead", "contracts", "format"].values();
 
-for (const script of scripts) {
-  process.stdout.write(`== ${script} (npm run ${script})\n`);
-  const child = spawn("npm", ["run", "--silent", script], { cwd: repository, stdio: "inherit" });
-  const [code] = (await once(child, "exit")) as [number | null];
-  if (code !== 0) {
-    process.stdout.write(`== ${script} FAILED\n`);
-    process.exitCode = 1;
-    break;
+// Programs in Go clear up after every few megabytes, which takes them a quarter of their time.
+process.env["GOGC"] ??= "400";
+
+async function work(): Promise<void> {
+  for (const script of scripts) {
+    const { code, output, errors } = await run("npm", ["run", "--silent", script], repository);
+    process.stdout.write(`== ${script} (npm run ${script})${code === 0 ? "" : " FAILED"}\n${output}${errors}`);
+    if (code !== 0) process.exitCode = 1;
   }
 }
+
+await Promise.all(Array.from({ length: Math.min(2, availableParallelism()) }, work));

@@ -21,6 +21,8 @@ process.chdir(root);
 const startedAt = performance.now();
 // Hundreds of processes load the same modules: all but the first read them compiled.
 process.env["NODE_COMPILE_CACHE"] = join(root, "node_modules/.cache/node-compile");
+// Programs in Go clear up after every few megabytes, which takes them a quarter of their time.
+process.env["GOGC"] ??= "400";
 
 function tellMissing(python: Python): void {
   if ("missing" in python) say(`Tests in Python are skipped: ${python.missing}`);
