@@ -7,7 +7,7 @@ export type Mutation = {
   patches: SourcePatch[];
   /** The profile of the worlds that show it soonest, where it shows in few of all. */
   profile?: string;
-  /** The first seed that is run, shortly before one that shows it, where many before it do not; left out: 1. */
+  /** The first seed that is run, one that shows it or shortly before it, where those before do not; left out: 1. */
   from?: number;
 };
 
@@ -28,11 +28,14 @@ export const mutations: Mutation[] = [
     "    return call.final == cost and verdicts.OK or verdicts.CONFLICT\n",
     "    moveSums({ account = accountId, key = keyId }, 0, cost, 0, 0)\n    return verdicts.OK\n",
   ),
-  one(
-    "expiry releases the hold instead of charging the checkpoint",
-    script,
-    "local amount = math.max(call.checkpoint, call.booked)",
-    "local amount = 0",
+  startingAt(
+    11,
+    one(
+      "expiry releases the hold instead of charging the checkpoint",
+      script,
+      "local amount = math.max(call.checkpoint, call.booked)",
+      "local amount = 0",
+    ),
   ),
   one(
     "a message is acknowledged before it is booked",
@@ -47,11 +50,14 @@ export const mutations: Mutation[] = [
     "if not knownVersion or tonumber(version) > knownVersion then",
     "sum = int(found[field] + tonumber(sum) - (found[field] > 0 and 1 or 0))\n  if true then",
   ),
-  one(
-    "an older version of a balance replaces a newer one",
-    script,
-    "if not knownVersion or tonumber(version) > knownVersion then",
-    "if true then",
+  startingAt(
+    3,
+    one(
+      "an older version of a balance replaces a newer one",
+      script,
+      "if not knownVersion or tonumber(version) > knownVersion then",
+      "if true then",
+    ),
   ),
   one(
     "fail open: no decision counts as a yes",
@@ -67,7 +73,7 @@ export const mutations: Mutation[] = [
   ),
   seenIn(
     silence,
-    1_480,
+    1_990,
     one(
       "a provisional charge that comes after the final one is booked again",
       "billing/records/plan.ts",
@@ -78,7 +84,7 @@ export const mutations: Mutation[] = [
   ),
   seenIn(
     silence,
-    100,
+    120,
     one(
       "a final charge is booked beside the provisional one instead of raising it",
       "billing/records/plan.ts",
@@ -87,7 +93,7 @@ export const mutations: Mutation[] = [
     ),
   ),
   startingAt(
-    45,
+    49,
     one(
       "the spool forgets what a dead relay left",
       "relay/charge/replay-spool.ts",
@@ -110,11 +116,14 @@ export const mutations: Mutation[] = [
       },
     ],
   },
-  one(
-    "money is held without looking whether it is there",
-    script,
-    "local function available(accountId)\n  local found = account(accountId)\n",
-    "local function available(accountId)\n  local found = account(accountId)\n  if true then return found.posted end\n",
+  startingAt(
+    4,
+    one(
+      "money is held without looking whether it is there",
+      script,
+      "local function available(accountId)\n  local found = account(accountId)\n",
+      "local function available(accountId)\n  local found = account(accountId)\n  if true then return found.posted end\n",
+    ),
   ),
   startingAt(
     28,
@@ -183,41 +192,59 @@ export const mutations: Mutation[] = [
       "if false then",
     ),
   ),
-  one(
-    "a call that outlasts its lease is not told of",
-    "relay/leased-call.ts",
-    "  if (call?.lease.open.delete(call)) draw(call);\n",
-    "  call?.lease.open.delete(call);\n",
+  startingAt(
+    87,
+    one(
+      "a call that outlasts its lease is not told of",
+      "relay/leased-call.ts",
+      "  if (call?.lease.open.delete(call)) draw(call);\n",
+      "  call?.lease.open.delete(call);\n",
+    ),
   ),
-  one(
-    "a charge within a lease that is told again counts again",
-    script,
-    "        return sum == costText and verdicts.OK or verdicts.CONFLICT\n",
-    "        addTo(book, accountId, keyId, cost, 0, 0)\n        return verdicts.OK\n",
+  startingAt(
+    51,
+    one(
+      "a charge within a lease that is told again counts again",
+      script,
+      "        return sum == costText and verdicts.OK or verdicts.CONFLICT\n",
+      "        addTo(book, accountId, keyId, cost, 0, 0)\n        return verdicts.OK\n",
+    ),
   ),
-  one(
-    "a charge within a lease that is booked stays owed",
-    script,
-    "      addTo(book, accountId, keyId, 0, cost, -1)\n",
-    "      addTo(book, accountId, keyId, 0, 0, -1)\n",
+  startingAt(
+    3,
+    one(
+      "a charge within a lease that is booked stays owed",
+      script,
+      "      addTo(book, accountId, keyId, 0, cost, -1)\n",
+      "      addTo(book, accountId, keyId, 0, 0, -1)\n",
+    ),
   ),
-  one(
-    "a charge within a lease does not wait for its booking",
-    script,
-    "      addTo(book, accountId, keyId, cost, 0, 1)\n",
-    "      addTo(book, accountId, keyId, cost, cost, 1)\n",
+  startingAt(
+    3,
+    one(
+      "a charge within a lease does not wait for its booking",
+      script,
+      "      addTo(book, accountId, keyId, cost, 0, 1)\n",
+      "      addTo(book, accountId, keyId, cost, cost, 1)\n",
+    ),
   ),
-  one(
-    "what is held for a call within a lease is given to others in full when it ends",
-    "relay/leased-call.ts",
-    "  lease.leftNanos += heldNanos - costNanos;\n",
-    "  lease.leftNanos += heldNanos;\n",
+  startingAt(
+    29,
+    one(
+      "what is held for a call within a lease is given to others in full when it ends",
+      "relay/leased-call.ts",
+      "  lease.leftNanos += heldNanos - costNanos;\n",
+      "  lease.leftNanos += heldNanos;\n",
+    ),
   ),
-  one(
-    "a lease ends without its open calls",
-    "relay/leased-call.ts",
-    "  for (const call of lease.open) leaveLease(call);\n",
-    "",
+  startingAt(
+    87,
+    one(
+      "a lease ends without its open calls",
+      "relay/leased-call.ts",
+      "  for (const call of lease.open) leaveLease(call);\n",
+      "",
+    ),
   ),
   {
     name: "a lease is used after its end",
@@ -230,7 +257,7 @@ export const mutations: Mutation[] = [
   },
   seenIn(
     silence,
-    510,
+    520,
     one(
       "leases last until their relay counts as silent, and longer",
       "auth-quota/session/operations.ts",
@@ -238,18 +265,24 @@ export const mutations: Mutation[] = [
       "3 * mostLeaseMs + 0 * Math.min(relaySilentMs, rebuildMs)",
     ),
   ),
-  one(
-    "a lease that is given back is not ended",
-    script,
-    "  lease.state, lease.isExpired = 'released', true\n",
-    "  lease.isExpired = true\n",
+  startingAt(
+    3,
+    one(
+      "a lease that is given back is not ended",
+      script,
+      "  lease.state, lease.isExpired = 'released', true\n",
+      "  lease.isExpired = true\n",
+    ),
   ),
-  one(
-    "what is left of a lease is given back twice",
-    script,
-    "  setLeases(payer, without(payer.leases, rid))\n  change(rid, lease)\n",
-    "  setLeases(payer, without(payer.leases, rid))\n" +
-      "  payer.held = payer.held - lease.held\n  change(rid, lease)\n",
+  startingAt(
+    3,
+    one(
+      "what is left of a lease is given back twice",
+      script,
+      "  setLeases(payer, without(payer.leases, rid))\n  change(rid, lease)\n",
+      "  setLeases(payer, without(payer.leases, rid))\n" +
+        "  payer.held = payer.held - lease.held\n  change(rid, lease)\n",
+    ),
   ),
   seenIn(
     quiet,
@@ -273,7 +306,7 @@ export const mutations: Mutation[] = [
   ),
   seenIn(
     clocks,
-    60,
+    70,
     one(
       "calls are refused for what leases leave unused",
       script,
@@ -281,11 +314,14 @@ export const mutations: Mutation[] = [
       "    return verdict\n",
     ),
   ),
-  one(
-    "leases are granted without looking at what is held",
-    script,
-    "  local function shareOfMoney(accountId, used)\n    local room = available(accountId)\n",
-    "  local function shareOfMoney(accountId, used)\n    local room = account(accountId).posted * leaseShare\n",
+  startingAt(
+    3,
+    one(
+      "leases are granted without looking at what is held",
+      script,
+      "  local function shareOfMoney(accountId, used)\n    local room = available(accountId)\n",
+      "  local function shareOfMoney(accountId, used)\n    local room = account(accountId).posted * leaseShare\n",
+    ),
   ),
   one(
     "nobody looks at charges that stay unconfirmed",
