@@ -169,6 +169,8 @@ const found: [name: string, dialect: DialectName, body: object, ids: string[]][]
     ["response diagnostics.previous_message_id=msg_1"],
   ],
   ["a voice of the operator's", "openai-speech", { input: "hi", voice: { id: "voice_1" } }, ["voice voice.id=voice_1"]],
+  ["the same as a text", "openai-speech", { input: "hi", voice: "voice_1" }, ["voice voice=voice_1"]],
+  ["the same in chat", "openai-chat", { audio: { voice: "voice_1" }, messages: [] }, ["voice audio.voice=voice_1"]],
 ];
 
 describe("ids of a provider's state are found", () => {

@@ -7,6 +7,7 @@ import {
   addressNames,
   audioLandmarks,
   isOwnAddress,
+  isVoiceId,
   itemLandmarks,
   kindOfName,
   nameLandmarks,
@@ -35,7 +36,7 @@ export type StateId = {
 /** An id as the upstream shall get it; without a text it and its key are left out. */
 export type StateEdit = Pick<StateId, "field" | "keyStart" | "start" | "end"> & { text: string | undefined };
 
-/** Of these only an object names state: a text is a prompt, or the name of a voice that everybody may use. */
+/** Of these only an object names state: a text is a prompt, or the name of a voice, unless it is an id of one. */
 const textsAreOthers = new Set<StateKind>(["prompt", "audio", "voice"]);
 
 // What a provider does not read as ids: schemas and inputs of tools, the caller's notes, what it has cited itself.
@@ -52,6 +53,7 @@ export type StatePlaces = { hasItems?: true; hasAudio?: true };
 const maxIds = 10_000;
 const maxIdBytes = 512;
 const addressHeadBytes = 256;
+const voiceHeadBytes = 64;
 
 // Go's encoding/json takes a name in any case.
 const folded = (name: string): string => name.toUpperCase().toLowerCase();
@@ -87,9 +89,16 @@ class Finder {
     const { cursor } = this;
     if (isObject(cursor)) this.walkObject(place);
     else if (isArray(cursor)) this.walkList(place);
-    else if (isString(cursor) && place.kind && !textsAreOthers.has(place.kind)) return this.note(place);
+    else if (isString(cursor) && place.kind && this.isId(place.kind)) return this.note(place);
     else skipValue(cursor);
     return undefined;
+  }
+
+  /** Whether the text here is an id where one of this kind may stand. */
+  private isId(kind: StateKind): boolean {
+    const { bytes, at } = this.cursor;
+    if (!textsAreOthers.has(kind)) return true;
+    return kind === "voice" && isVoiceId(readHead(bytes.toString("latin1", at + 1, at + voiceHeadBytes)));
   }
 
   private walkList({ path, kind, isItem = false }: Place): void {
@@ -163,12 +172,19 @@ class Finder {
 }
 
 const openBrace = "{".charCodeAt(0);
+const voiceStart = Buffer.from('"voice_');
+
+/** Whether the voice of speech may be an account's own. */
+function mayNameVoice(body: RequestBody): boolean {
+  const voice = body.slice("voice");
+  return voice !== undefined && (voice[0] === openBrace || voice.subarray(0, voiceStart.length).equals(voiceStart));
+}
 
 function mayName(body: RequestBody, { hasItems, hasAudio }: StatePlaces): boolean {
   const isMet = (landmark: Buffer): boolean => body.mayHold(landmark);
   return (
     topNames.some((name) => body.has(name)) ||
-    body.slice("voice")?.[0] === openBrace ||
+    mayNameVoice(body) ||
     nameLandmarks.some(isMet) ||
     body.addresses > 0 ||
     addressLandmarks.some(isMet) ||

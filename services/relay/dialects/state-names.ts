@@ -42,6 +42,9 @@ export const kindOfName = new Map<string, StateKind>([
   ["tunnel_id", "tunnel"],
 ]);
 
+/** Voices of an account's own, which OpenAI names so; any other text is the name of one that everybody may use. */
+export const isVoiceId = (text: string): boolean => text.startsWith("voice_");
+
 /** Fields of the top only: below it the same names are of the caller's own. */
 export const namesOfTop = new Set(["conversation", "prompt"]);
 

@@ -4,6 +4,7 @@ import { RequestError } from "../request-error.ts";
 import { isOwnAddress } from "../state-names.ts";
 import { estimateTokens } from "../token-weights.ts";
 import { soundFormatOf, type SoundFormat } from "./sound.ts";
+import { isVoiceId } from "../state-names.ts";
 
 /** What decides which events of a caller pass, and what becomes of the names in them. */
 export type EventRules = {
@@ -104,7 +105,7 @@ function checkTools(tools: unknown, path: string): void {
 
 function checkVoice(voice: unknown, path: string, { sharesVoices }: EventRules): void {
   if (!isGiven(voice) || sharesVoices) return;
-  if (typeof voice !== "string" || voice.startsWith("voice_")) {
+  if (typeof voice !== "string" || isVoiceId(voice)) {
     throw new RequestError(`field ${path} names nothing that this account got from the provider of this model`);
   }
 }

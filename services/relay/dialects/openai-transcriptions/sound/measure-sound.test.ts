@@ -35,11 +35,11 @@ const xing = bytes(mp3Frame.subarray(0, 36), "Xing", [0, 0, 0, 1], be32(1), Buff
 // AAC, 16 kHz: 100 bytes and 64 ms.
 const adtsFrame = bytes([0xff, 0xf1, 0x60, 0x40, 0x0c, 0x9f, 0xfc], Buffer.alloc(93));
 
-function oggPage(packets: Buffer[], position: number): Buffer {
+function oggPage(packets: Buffer[], position: number, serial = 0): Buffer {
   const positions = Buffer.alloc(8);
   positions.writeBigInt64LE(BigInt(position));
   const sizes = packets.map(({ length }) => length);
-  return bytes("OggS", [0, 0], positions, Buffer.alloc(12), [sizes.length], sizes, ...packets);
+  return bytes("OggS", [0, 0], positions, le32(serial), Buffer.alloc(8), [sizes.length], sizes, ...packets);
 }
 const opusHead = bytes("OpusHead", [1, 1, 0, 0], le32(48_000), [0, 0, 0]);
 // 20 ms of CELT each.
@@ -61,6 +61,19 @@ const vorbis = bytes(
   Buffer.alloc(1_000),
 );
 
+const vorbisHead = oggPage([bytes("\u0001vorbis", le32(0), [1], le32(44_100))], 0, 7);
+// Two frames to a packet.
+const speexHead = bytes("Speex   ", Buffer.alloc(28), le32(8_000), Buffer.alloc(24), le32(2), Buffer.alloc(12));
+const speexPacket = Buffer.alloc(20);
+const speex = bytes(
+  oggPage([speexHead], 0),
+  oggPage([speexPacket], 0),
+  oggPage(
+    Array.from({ length: 50 }, () => speexPacket),
+    1,
+  ),
+);
+
 function flac(samples: number): Buffer {
   const bits = Buffer.alloc(8);
   bits.writeBigUInt64BE((44_100n << 44n) | (15n << 36n) | BigInt(samples));
@@ -72,12 +85,24 @@ const box = (name: string, ...parts: (Buffer | number[])[]): Buffer => {
   return bytes(be32(content.length + 8), name, content);
 };
 const handler = (kind: string): Buffer => box("hdlr", be32(0), be32(0), Buffer.from(kind), Buffer.alloc(12));
-function track(kind: string, samples: number, sampleBytes = 100): Buffer {
+// AAC at 16 kHz, as its first description says.
+const aac = box(
+  "stsd",
+  be32(0),
+  be32(1),
+  box("mp4a", Buffer.alloc(24), [0x3e, 0x80, 0, 0], box("esds", be32(0), [3, 25, 0, 0, 0, 4, 17, 0x40, 0x15])),
+);
+type TrackSettings = { sampleBytes?: number; units?: number; description?: Buffer };
+function track(
+  kind: string,
+  samples: number,
+  { sampleBytes = 100, units = 1_024, description = bytes() }: TrackSettings = {},
+): Buffer {
   const head = box("tkhd", be32(0), be32(0), be32(0), be32(1), Buffer.alloc(72));
   const media = box("mdhd", be32(0), be32(0), be32(0), be32(16_000), be32(samples * 1_024), be32(0));
-  const times = box("stts", be32(0), be32(samples > 0 ? 1 : 0), be32(samples), be32(1_024));
+  const times = box("stts", be32(0), be32(samples > 0 ? 1 : 0), be32(samples), be32(units));
   const sizes = box("stsz", be32(0), be32(sampleBytes), be32(samples));
-  return box("trak", head, box("mdia", media, handler(kind), box("minf", box("stbl", times, sizes))));
+  return box("trak", head, box("mdia", media, handler(kind), box("minf", box("stbl", description, times, sizes))));
 }
 const mp4 = (...tracks: Buffer[]): Buffer =>
   bytes(box("ftyp", Buffer.from("M4A ")), box("moov", ...tracks), box("mdat", Buffer.alloc(1_000_000)));
@@ -126,6 +151,23 @@ function webm(codec: string, blocks: number): Buffer {
   );
 }
 
+/** Blocks of fifty packets, each told by its size or by how it differs. */
+function lacedWebm(): Buffer {
+  const entry = element([0xae], element([0xd7], [1]), element([0x86], Buffer.from("A_OPUS")));
+  const packets = repeat(50, opusPacket);
+  const sizes = Array.from({ length: 49 }, () => opusPacket.length);
+  const differences = Array.from({ length: 48 }, () => 0x80 | 63);
+  const xiph = element([0xa3], [0x81, 0, 0, 0x82, 49], sizes, packets);
+  const ebml = element([0xa3], [0x81, 0, 0, 0x86, 49, 0x80 | opusPacket.length], differences, packets);
+  const head = element([0x1a, 0x45, 0xdf, 0xa3], Buffer.alloc(4));
+  return bytes(head, [0x18, 0x53, 0x80, 0x67], unknownSize, element([0x16, 0x54, 0xae, 0x6b], entry), xiph, ebml);
+}
+const laced = lacedWebm();
+
+const format = (rate: number): Buffer => bytes("fmt ", le32(16), [1, 0, 1, 0], le32(rate), le32(1), [2, 0, 16, 0]);
+// The length of a tag, 11,201 bytes, and in it a format of which a second has many bytes.
+const disguise = bytes("WAVE", format(192_000), "data", le32(1), Buffer.alloc(11_201 - 34));
+
 const measured: [what: string, file: Buffer, ms: number][] = [
   ["WAV", wav(3, 48_000), 3_000],
   ["WAV whose head tells less", wav(3, 2), 3_000],
@@ -142,7 +184,45 @@ const measured: [what: string, file: Buffer, ms: number][] = [
   ["FLAC", bytes(flac(441_000), Buffer.alloc(9_000)), 10_000],
   ["MP4", mp4(track("soun", 1_000)), 64_000],
   ["a film, of whose bytes few are sound", mp4(track("vide", 90_000), track("soun", 100)), 6_400],
-  ["MP4 whose table tells less than its bytes are", mp4(track("soun", 10, 40_000)), 10_000],
+  ["MP4 whose table tells less than its bytes are", mp4(track("soun", 10, { sampleBytes: 40_000 })), 10_000],
+  ["MP4 whose times tell nothing", mp4(track("soun", 1_000, { units: 1, description: aac })), 64_000],
+  ["MP4 whose sound has another name", mp4(track("soun", 10), track("data", 1_000)), 64_000],
+  [
+    "MP4 with more tracks than anybody needs",
+    mp4(...Array.from({ length: 20 }, () => track("soun", 1)), track("soun", 99)),
+    6_336,
+  ],
+  [
+    "MP4 with a short track beside a large one",
+    mp4(track("soun", 9, { sampleBytes: 40_000, units: 1 }), track("soun", 1)),
+    9_003,
+  ],
+  ["MP3 behind a tag that holds the head of a WAV file", bytes("ID3", [4, 0, 0, 0, 0], disguise, mp3(100)), 3_600],
+  [
+    "WAV that tells two formats",
+    bytes("RIFF", le32(0), "WAVE", format(8_000), format(192_000), "data", le32(1), Buffer.alloc(48_000)),
+    3_000,
+  ],
+  [
+    "MP3 in WAV",
+    bytes(
+      "RIFF",
+      le32(0),
+      "WAVEfmt ",
+      le32(16),
+      [0x55, 0, 1, 0],
+      le32(8_000),
+      le32(9e8),
+      [1, 0, 0, 0],
+      "data",
+      le32(1),
+      mp3(100),
+    ),
+    3_600,
+  ],
+  ["Opus in Ogg behind a short stream of another kind", bytes(vorbisHead, opus(500, 1)), 10_000],
+  ["Speex whose pages tell less", speex, 2 * 20 * 50],
+  ["Opus in WebM, many packets to a block", laced, 2_000],
   ["MP4 in fragments", fragmented, 2 * ((100 * 512 + 512) / 16)],
   ["Opus in WebM", webm("A_OPUS", 50), 2_000],
   ["Vorbis in WebM", webm("A_VORBIS", 50), 1_980],

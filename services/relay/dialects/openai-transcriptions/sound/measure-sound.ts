@@ -1,6 +1,6 @@
 import { flacMs } from "./flac.ts";
 import { readMp4 } from "./mp4.ts";
-import { mpegMs } from "./mpeg.ts";
+import { behindTag, mpegMs } from "./mpeg.ts";
 import { oggMs } from "./ogg.ts";
 import type { Sound } from "./sound.ts";
 import { wavMs } from "./wav.ts";
@@ -19,7 +19,7 @@ const whole =
     return ms === undefined ? undefined : { ms, bytes: file.length };
   };
 
-type Reader = { at: number; mark: string; read: (file: Buffer) => Sound | undefined; bytesPerSecond: number };
+type Reader = { isOf: (head: string) => boolean; read: (file: Buffer) => Sound | undefined; bytesPerSecond: number };
 
 // No format of speech takes more: the most of MP3, and what others take at their best.
 const maxBytesPerSecond = 320_000 / 8;
@@ -29,13 +29,15 @@ const maxLosslessBytesPerSecond = 1_411_200 / 8;
 const usualBytesPerSecond = 4_000;
 
 const readers: readonly Reader[] = [
-  { at: 8, mark: "WAVE", read: whole(wavMs), bytesPerSecond: Infinity },
-  { at: 0, mark: "OggS", read: whole(oggMs), bytesPerSecond: maxBytesPerSecond },
-  { at: 0, mark: "fLaC", read: whole(flacMs), bytesPerSecond: maxLosslessBytesPerSecond },
-  { at: 4, mark: "ftyp", read: readMp4, bytesPerSecond: maxBytesPerSecond },
-  { at: 0, mark: "\u001aE\u00df\u00a3", read: readWebm, bytesPerSecond: maxBytesPerSecond },
+  { isOf: (head) => /^(?:RIFF|RF64)....WAVE/s.test(head), read: whole(wavMs), bytesPerSecond: Infinity },
+  { isOf: (head) => head.startsWith("OggS"), read: whole(oggMs), bytesPerSecond: maxBytesPerSecond },
+  { isOf: (head) => head.startsWith("fLaC"), read: whole(flacMs), bytesPerSecond: maxLosslessBytesPerSecond },
+  { isOf: (head) => head.startsWith("ftyp", 4), read: readMp4, bytesPerSecond: maxBytesPerSecond },
+  { isOf: (head) => head.startsWith("\u001aE\u00df\u00a3"), read: readWebm, bytesPerSecond: maxBytesPerSecond },
 ];
-const mpeg: Reader = { at: 0, mark: "", read: whole(mpegMs), bytesPerSecond: maxBytesPerSecond };
+const mpeg: Reader = { isOf: () => true, read: whole(mpegMs), bytesPerSecond: maxBytesPerSecond };
+
+const headBytes = 12;
 
 /** How much sound a file holds: what it lasts at least, and at most as far as can be told. */
 export type SoundLength = { leastMs: number; mostMs: number };
@@ -44,9 +46,11 @@ export type SoundLength = { leastMs: number; mostMs: number };
  * Measures a file by its content. Bytes bound it, so that neither a head that lies nor a file that nobody can read is
  * sound for nothing.
  */
-export function measureSound(file: Buffer): SoundLength {
-  const isOf = ({ at, mark }: Reader): boolean => file.toString("latin1", at, at + mark.length) === mark;
-  const { read, bytesPerSecond } = readers.find(isOf) ?? mpeg;
+export function measureSound(given: Buffer): SoundLength {
+  // Whatever may be in a tag: who decodes the file passes over it.
+  const file = given.subarray(behindTag(given));
+  const head = file.toString("latin1", 0, headBytes);
+  const { read, bytesPerSecond } = readers.find(({ isOf }) => isOf(head)) ?? mpeg;
   const sound = read(file);
   if (!sound) {
     const leastMs = Math.ceil((file.length / maxLosslessBytesPerSecond) * 1_000);

@@ -8,7 +8,11 @@ type Input = { file: Buffer; left: number };
 
 // An hour in fragments of a second has some 30,000.
 const maxBoxes = 200_000;
-const maxTracks = 8;
+const maxTracks = 256;
+/** Samples of a frame of AAC, in which each sample of a track is one (ISO 14496-3). */
+const aacSamples = 1_024;
+const aacObject = 0x40;
+const usualRate = 48_000;
 
 function* boxesOf(input: Input, { start, end }: { start: number; end: number }): Generator<Box> {
   const { file } = input;
@@ -61,7 +65,25 @@ function bytesOf(file: Buffer, { start, end }: Box): number {
   return bytes;
 }
 
-type Track = { id: number; timescale: number; units: number; bytes: number };
+/** `aacRate`: samples of a second, where they are AAC. */
+type Track = { id: number; timescale: number; units: number; bytes: number; samples: number; aacRate?: number };
+
+/** By the first description of a track's samples: its kind and rate, and behind them what the decoder is told. */
+function aacRateOf(file: Buffer, { start, end }: Box): number | undefined {
+  const at = start + 8;
+  if (at + 36 > end || file.toString("latin1", at + 4, at + 8) !== "mp4a") return undefined;
+  const decoder = file.indexOf("esds", at, "latin1");
+  if (decoder === -1 || decoder > end) return undefined;
+  // ISO 14496-1: descriptors, each with its length in one to four bytes, the last of which is below 128.
+  const description = file.subarray(decoder + 8, Math.min(decoder + 48, end));
+  const place = description.indexOf(4);
+  if (place === -1) return undefined;
+  let object = place + 1;
+  while ((description[object] ?? 0) >= 128) object += 1;
+  if (description[object + 1] !== aacObject) return undefined;
+  const rate = file.readUInt16BE(at + 32);
+  return rate >= 8_000 ? rate : usualRate;
+}
 
 function readTrack(input: Input, track: Box): Track | undefined {
   const { file } = input;
@@ -69,15 +91,24 @@ function readTrack(input: Input, track: Box): Track | undefined {
   const head = find(input, track, ["tkhd"]);
   const media = find(input, track, ["mdia", "mdhd"]);
   if (!handler || !head || !media || handler.end < handler.start + 12 || head.end < head.start + 24) return undefined;
-  if (file.toString("latin1", handler.start + 8, handler.start + 12) !== "soun") return undefined;
-  const times = find(input, track, ["mdia", "minf", "stbl", "stts"]);
-  const sizes = find(input, track, ["mdia", "minf", "stbl", "stsz"]);
+  const [times, sizes, description] = ["stts", "stsz", "stsd"].map((name) =>
+    find(input, track, ["mdia", "minf", "stbl", name]),
+  );
+  const aacRate = description && aacRateOf(file, description);
   return {
     id: file.readUInt32BE(head.start + (file[head.start] === 1 ? 20 : 12)),
     timescale: timescaleOf(file, media),
     units: times ? unitsOf(file, times) : 0,
     bytes: sizes ? bytesOf(file, sizes) : 0,
+    samples: sizes && sizes.start + 12 <= sizes.end ? file.readUInt32BE(sizes.start + 8) : 0,
+    ...(aacRate !== undefined && { aacRate }),
   };
+}
+
+/** Whoever decodes a file goes by what its tracks hold; of pictures alone they say so themselves. */
+function isOfPictures({ file, ...input }: Input, track: Box): boolean {
+  const handler = find({ file, ...input }, track, ["mdia", "hdlr"]);
+  return handler !== undefined && file.toString("latin1", handler.start + 8, handler.start + 12) === "vide";
 }
 
 // ISO 14496-12, 8.8.7 and 8.8.8: fields stand in fragments where a flag says so.
@@ -91,13 +122,13 @@ function usualUnits(file: Buffer, { start, end }: Box, ofTrack: number): number 
 }
 
 /** Units and bytes of one run of a fragment's samples. */
-function readRun(file: Buffer, { start, end }: Box, usual: number): { units: number; bytes: number } {
-  if (start + 8 > end) return { units: 0, bytes: 0 };
+function readRun(file: Buffer, { start, end }: Box, usual: number): Pick<Track, "units" | "bytes" | "samples"> {
+  if (start + 8 > end) return { units: 0, bytes: 0, samples: 0 };
   const flags = file.readUInt32BE(start) & 0xffffff;
   const count = file.readUInt32BE(start + 4);
   const step = 4 * [hasDuration, 0x200, 0x400, 0x800].filter((flag) => (flags & flag) !== 0).length;
   let at = start + 8 + ((flags & 1) === 0 ? 0 : 4) + ((flags & 4) === 0 ? 0 : 4);
-  const run = { units: (flags & hasDuration) === 0 ? usual * count : 0, bytes: 0 };
+  const run = { units: (flags & hasDuration) === 0 ? usual * count : 0, bytes: 0, samples: count };
   if (step === 0) return run;
   for (; at + step <= end; at += step) {
     if ((flags & hasDuration) !== 0) run.units += file.readUInt32BE(at);
@@ -109,9 +140,10 @@ function readRun(file: Buffer, { start, end }: Box, usual: number): { units: num
 function addRuns(input: Input, part: Box, usual: number, track: Track): void {
   for (const run of boxesOf(input, part)) {
     if (run.name !== "trun") continue;
-    const { units, bytes } = readRun(input.file, run, usual);
+    const { units, bytes, samples } = readRun(input.file, run, usual);
     track.units += units;
     track.bytes += bytes;
+    track.samples += samples;
   }
 }
 
@@ -137,20 +169,35 @@ function addFragments(input: Input, movie: Box, track: Track): void {
   }
 }
 
-/** The longest sound of an MP4 file, sample by sample, also where it comes in fragments. */
+/** Milliseconds of a track: what its times tell, at least as many as its frames of AAC last. */
+function msOf({ units, timescale, samples, aacRate }: Track): number {
+  const told = (units / timescale) * 1_000;
+  return aacRate === undefined ? told : Math.max(told, ((samples * aacSamples) / aacRate) * 1_000);
+}
+
+/**
+ * The longest sound of an MP4 file, sample by sample, also where it comes in fragments. Its bytes are those of all of
+ * its sounds, or of the file, where one of them does not tell and no pictures are among them.
+ */
 export function readMp4(file: Buffer): Sound | undefined {
   const input = { file, left: maxBoxes };
   const movie = find(input, { start: 0, end: file.length }, ["moov"]);
   if (!movie) return undefined;
   const tracks: Box[] = [];
-  for (const box of boxesOf(input, movie)) if (box.name === "trak" && tracks.length < maxTracks) tracks.push(box);
-  let longest: Sound | undefined;
+  for (const box of boxesOf(input, movie)) if (box.name === "trak") tracks.push(box);
+  if (tracks.length > maxTracks) return undefined;
+  let [ms, bytes, isFilm, isTold] = [0, 0, false, true];
   for (const box of tracks) {
+    if (isOfPictures(input, box)) {
+      isFilm = true;
+      continue;
+    }
     const track = readTrack(input, box);
     if (!track || track.timescale === 0) continue;
     addFragments(input, movie, track);
-    const ms = (track.units / track.timescale) * 1_000;
-    if (ms > (longest?.ms ?? 0)) longest = { ms, bytes: track.bytes };
+    ms = Math.max(ms, msOf(track));
+    bytes += track.bytes;
+    isTold &&= track.bytes > 0;
   }
-  return longest;
+  return ms > 0 && input.left >= 0 ? { ms, bytes: isTold || isFilm ? bytes : file.length } : undefined;
 }

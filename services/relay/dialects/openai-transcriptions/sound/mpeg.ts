@@ -39,27 +39,30 @@ function frameAt(file: Buffer, at: number): Frame | undefined {
   return { bytes: Math.floor((samples * kbits * 125) / rate) + padding, ms: (samples * 1_000) / rate };
 }
 
-/** The place behind a tag in front of the sound. */
-function behindTag(file: Buffer): number {
+/** The place behind a tag (ID3v2) in front of the sound. */
+export function behindTag(file: Buffer): number {
   if (file.toString("latin1", 0, 3) !== "ID3") return 0;
   const [a = 0, b = 0, c = 0, d = 0] = file.subarray(6, 10);
   return 10 + ((a & 127) << 21) + ((b & 127) << 14) + ((c & 127) << 7) + (d & 127);
 }
 
-/** Milliseconds of MP3 or AAC, frame by frame: what a head tells of their number may be a lie. */
+/**
+ * Milliseconds of MP3 or AAC, frame by frame: what a head tells of their number may be a lie. Undefined where most of
+ * the file is none of it, in which a few frames tell nothing.
+ */
 export function mpegMs(file: Buffer): number | undefined {
-  let ms = 0;
-  let frames = 0;
-  let at = behindTag(file);
+  let [ms, bytes, frames] = [0, 0, 0];
+  let at = 0;
   while (at !== -1 && at < file.length) {
     const frame = frameAt(file, at);
     // A frame alone is chance, unless it is the last one.
     const isOne = frame && (frames > 0 || frameAt(file, at + frame.bytes) !== undefined);
     if (frame && isOne) {
       ms += frame.ms;
+      bytes += frame.bytes;
       frames += 1;
       at += frame.bytes;
     } else at = file.indexOf(0xff, at + 1);
   }
-  return frames >= minFrames ? ms : undefined;
+  return frames >= minFrames && bytes > file.length / 2 ? ms : undefined;
 }

@@ -10,6 +10,7 @@ const ids = {
   track: 0xae,
   trackNumber: 0xd7,
   codec: 0x86,
+  encodings: 0x6d80,
   cluster: 0x1f43b675,
   time: 0xe7,
   group: 0xa0,
@@ -33,13 +34,48 @@ function readNumber(file: Buffer, at: number, keepsMark: boolean): { value: numb
   return { value: isUnknown ? -1 : value, end: at + bytes };
 }
 
+const [xiphLacing, fixedLacing] = [1, 2];
+
+/** Where the frames of a block begin, of which there may be many in it; `at`: its flags. */
+function framesOf(file: Buffer, flagsAt: number, end: number): number[] {
+  const lacing = ((file[flagsAt] ?? 0) >> 1) & 3;
+  if (lacing === 0) return [flagsAt + 1];
+  const count = (file[flagsAt + 1] ?? 0) + 1;
+  let at = flagsAt + 2;
+  const sizes: number[] = [];
+  for (let index = 0; index < count - 1 && lacing !== fixedLacing && at < end; index += 1) {
+    if (lacing === xiphLacing) {
+      let size = 0;
+      while (file[at] === 255 && at < end) {
+        size += 255;
+        at += 1;
+      }
+      sizes.push(size + (file[at] ?? 0));
+      at += 1;
+    } else {
+      const number = readNumber(file, at, false);
+      if (!number) break;
+      // The first is a size, each other one how much it differs, around the middle of what so many bytes hold.
+      const middle = 2 ** (7 * (number.end - at) - 1) - 1;
+      sizes.push(index === 0 ? number.value : (sizes[index - 1] ?? 0) + number.value - middle);
+      at = number.end;
+    }
+  }
+  const fixed = Math.floor((end - at) / count);
+  return Array.from({ length: count }, (_, index) => {
+    const start = at;
+    at += lacing === fixedLacing ? fixed : Math.max(0, sizes[index] ?? 0);
+    return start;
+  });
+}
+
 class Walk {
   private readonly file: Buffer;
   private scaleNs = 1_000_000;
   private track = 0;
-  private opusTrack: number | undefined;
+  private readonly opusTracks = new Map<number, Sound>();
+  private isEncoded = false;
   private clusterTime = 0;
-  private opusMs = 0;
   private lastMs = 0;
   private bytes = 0;
 
@@ -47,9 +83,13 @@ class Walk {
     this.file = file;
   }
 
+  /** The longest track, since nobody knows which of them is heard. */
   sound(): Sound | undefined {
-    const ms = Math.max(this.opusMs, this.lastMs);
-    return ms > 0 ? { ms, bytes: this.bytes } : undefined;
+    const opus = [...this.opusTracks.values()];
+    const isOpus = opus.length > 0;
+    const ms = isOpus ? Math.max(...opus.map((track) => track.ms)) : this.lastMs;
+    const bytes = isOpus ? Math.max(...opus.map((track) => track.bytes)) : this.bytes;
+    return ms > 0 && !this.isEncoded ? { ms, bytes } : undefined;
   }
 
   run(): void {
@@ -72,7 +112,9 @@ class Walk {
     const number = length >= 1 && length <= 6 ? file.readUIntBE(start, length) : 0;
     if (id === ids.scale) this.scaleNs = number || this.scaleNs;
     else if (id === ids.trackNumber) this.track = number;
-    else if (id === ids.codec && file.toString("latin1", start, end) === "A_OPUS") this.opusTrack = this.track;
+    else if (id === ids.codec && file.toString("latin1", start, start + 6) === "A_OPUS") {
+      this.opusTracks.set(this.track, { ms: 0, bytes: 0 });
+    } else if (id === ids.encodings) this.isEncoded = true;
     else if (id === ids.time) this.clusterTime = number;
     else if (id === ids.simpleBlock || id === ids.block) this.takeBlock(start, end);
   }
@@ -82,11 +124,12 @@ class Walk {
     const track = readNumber(file, start, false);
     if (!track || track.end + 3 > end) return;
     const time = this.clusterTime + file.readInt16BE(track.end);
-    if (this.opusTrack === undefined) this.lastMs = Math.max(this.lastMs, (time * this.scaleNs) / 1_000_000);
-    if (track.value !== (this.opusTrack ?? track.value)) return;
+    this.lastMs = Math.max(this.lastMs, (time * this.scaleNs) / 1_000_000);
     this.bytes += end - start;
-    if (this.opusTrack === undefined) return;
-    this.opusMs += opusPacketMs(file[track.end + 3] ?? 0, file[track.end + 4] ?? 0);
+    const opus = this.opusTracks.get(track.value);
+    if (!opus) return;
+    opus.bytes += end - start;
+    for (const at of framesOf(file, track.end + 2, end)) opus.ms += opusPacketMs(file[at] ?? 0, file[at + 1] ?? 0);
   }
 }
 
