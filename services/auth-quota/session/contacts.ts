@@ -15,18 +15,25 @@ export type Contact = {
 
 const unheardMs = 1_000;
 const forgottenMs = 600_000;
+// Whoever names himself anew with each batch must not have all of them looked through each time.
+const lookEveryMs = 10_000;
 
 type Contacts = { of: (relaySession: string) => Contact };
 
 /** Contacts by relay process; those of processes that are gone are forgotten when others come. */
 export function createContacts({ all }: Pick<Shards, "all">): Contacts {
   const contacts = new Map<string, Contact & { lastMs: () => number }>();
+  let lookedMs = performance.now();
+  const forget = (nowMs: number): void => {
+    lookedMs = nowMs;
+    for (const [session, { lastMs }] of contacts) if (nowMs - lastMs() > forgottenMs) contacts.delete(session);
+  };
   return {
     of: (relaySession) => {
       const known = contacts.get(relaySession);
       if (known) return known;
       const nowMs = performance.now();
-      for (const [session, { lastMs }] of contacts) if (nowMs - lastMs() > forgottenMs) contacts.delete(session);
+      if (nowMs - lookedMs > lookEveryMs) forget(nowMs);
       const contact = createContact(all);
       contacts.set(relaySession, contact);
       return contact;

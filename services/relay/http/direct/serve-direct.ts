@@ -1,6 +1,7 @@
 import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import { Server as TlsServer } from "node:tls";
+import { TurnShare } from "../turn-share.ts";
 import { directLimits, readDirectHead, type DirectHead } from "./read-head.ts";
 import { DirectRequest } from "./request.ts";
 import { DirectResponse } from "./response.ts";
@@ -68,7 +69,7 @@ class DirectConnection {
     const bytes = first && this.pieces.length === 1 ? first : Buffer.concat(this.pieces, this.bytes);
     this.head ??= readDirectHead(bytes, serving.paths);
     const { head } = this;
-    if (!head) return this.handOver();
+    if (!head) return this.handOverInTurn();
     if (bytes.length < head.end) return;
     this.head = undefined;
     this.isUsed = true;
@@ -112,6 +113,12 @@ class DirectConnection {
   private readonly onDrain = (): void => void this.response?.emit("drain");
 
   private readonly onClose = (): void => this.response?.lose();
+
+  /** Node reads all at once of what has come, which is dear where it is thousands of chunks, on each connection. */
+  private handOverInTurn(): void {
+    this.hasTurn = true;
+    new TurnShare(this.socket).take(this.bytes, () => this.handOver());
+  }
 
   /** Gives the connection, with what has come on it, to Node for good. */
   private handOver(): void {
