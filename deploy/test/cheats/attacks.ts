@@ -1,5 +1,5 @@
 import { denseInputs, denseTexts } from "./texts.ts";
-import { pdf, png, quietMp3, quietWav } from "./pictures.ts";
+import { pdf, png, quietMp3, quietWav, wavFormat } from "./pictures.ts";
 import type { Plan } from "./provider.ts";
 
 /** A call, or several at once, by which somebody may get more than he pays for. */
@@ -386,6 +386,18 @@ const sounds: Attack[] = [
     file.write("Xing\0\0\0\u0001\0\0\0\u0001", 13, "latin1");
     return file;
   }),
+  lying("a WAV file with a second format of many bytes", quietWav(600), (file) =>
+    // Who decodes it goes by the first.
+    Buffer.concat([file.subarray(0, 36), Buffer.from("fmt "), wavFormat(255, 192_000, 32), file.subarray(36)]),
+  ),
+  lying("an MP3 file in a WAV file of many bytes a second", quietMp3(600), (file) =>
+    Buffer.concat([
+      Buffer.from("RIFF\0\0\0\0WAVEfmt "),
+      wavFormat(1, 16_000, 0, 0x55),
+      Buffer.from("data\u0001\0\0\0"),
+      file,
+    ]),
+  ),
   sound(quietMp3(600), "text", 600, "you"),
   sound(quietMp3(600), "srt", 600, "1\n00:00:00,000 --> 00:00:01,000\nyou\n"),
   sound(quietWav(600), "vtt", 600, "WEBVTT\n\n00:00.000 --> 00:01.000\nyou\n"),

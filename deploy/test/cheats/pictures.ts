@@ -57,3 +57,16 @@ export function quietWav(seconds: number): Buffer {
   head.writeUInt32LE(rate * seconds, 40);
   return Buffer.concat([head, Buffer.alloc(rate * seconds, 128)]);
 }
+
+/** The format of a WAV file, with the length of its chunk: of samples as they are, unless it has another tag. */
+export function wavFormat(channels: number, rate: number, bits: number, tag = 1): Buffer {
+  const format = Buffer.alloc(20);
+  format.writeUInt32LE(16, 0);
+  format.writeUInt16LE(tag, 4);
+  format.writeUInt16LE(channels, 6);
+  format.writeUInt32LE(rate, 8);
+  format.writeUInt32LE(0xffffffff, 12);
+  format.writeUInt16LE(1, 16);
+  format.writeUInt16LE(bits, 18);
+  return format;
+}
