@@ -95,6 +95,7 @@ describe("the commands of the pages for operators", () => {
       ["-USD", "-1.5"],
       ["DAY", "2026-11-20"],
       ["N", "2"],
+      ["SHARD", "2"],
       ["TODAY", "2026-11-20"],
       ["VERSION", "7"],
       ["BASE", "7"],

@@ -27,8 +27,10 @@ import { createLoad } from "./hot/load.ts";
 import { followMaintenance } from "./handlers/maintenance.ts";
 import { createMetrics, watchSessions, watchShards, type Metrics } from "./metrics.ts";
 import { shardHandlers } from "./handlers/shards.ts";
+import { moveHandlers } from "./handlers/move-account.ts";
 import { postHandler } from "./handlers/post.ts";
 import { beginBudgets, renewDueBudgets } from "./hot/budgets.ts";
+import { createMoves } from "./hot/moves.ts";
 import { createPush, type Push } from "./hot/push.ts";
 import { createRebuild, type RebuildDeps } from "./hot/rebuild.ts";
 import { createRestoreWatch } from "./hot/restores.ts";
@@ -54,6 +56,7 @@ const sweepMs = 2_000;
 const repairMs = 2_000;
 const rebuildCheckMs = 500;
 const budgetsMs = 1_000;
+const movesMs = 1_000;
 const gaugesMs = 5_000;
 const forgetMs = 600_000;
 
@@ -78,18 +81,21 @@ export async function startApp(config: Config, log: Logger): Promise<App> {
   const { shards, connections } = openShards(config, layout, { resources, log });
   watchShards(registry, shards.all);
   const load = createLoad(database, billing, shards);
-  const push = createPush(database, shards, log);
+  const moves = createMoves({ database, shards, log });
+  await moves.look();
+  const push = createPush({ database, shards, moves, log });
   const identities = createIdentities((hashes) => readIdentities(database, hashes));
   const maintenance = resources.use(followMaintenance(database, log));
   const leaseMs = leaseMsOf({ relaySilentMs: config.RELAY_SILENT_MS, rebuildMs: config.REBUILD_MS });
-  const decide = createDecide({ shards, identities, load, proofKeys, leaseMs, metrics, log });
+  const decide = createDecide({ shards, identities, load, moves, proofKeys, leaseMs, metrics, log });
   const sessions = createSessions(decide, maintenance.current, log);
 
   const repair = createRepair(connections, push, metrics);
-  const works = tendShards({ config, shards, connections, repair, database, billing, push, metrics, log });
+  const works = tendShards({ config, shards, connections, repair, database, billing, push, moves, metrics, log });
   for (const work of works) resources.use(work);
   resources.use(every(repairMs, createRestoreWatch({ database, billing, identities, shards, log }), log));
   resources.use(every(repairMs, repair, log));
+  resources.use(every(movesMs, () => moves.look().then(moves.advance), log));
   const budgets = { database, billing, push };
   resources.use(every(budgetsMs, () => renewDueBudgets(budgets), log));
   resources.use(every(forgetMs, () => forgetRefusals(database), log));
@@ -99,10 +105,11 @@ export async function startApp(config: Config, log: Logger): Promise<App> {
   const unary = unaryHandlers(
     AuthQuotaService,
     {
-      post: postHandler({ shards, billing, metrics, log }),
+      post: postHandler({ shards, moves, billing, metrics, log }),
       ...holdHandlers(shards, load),
       auditAccounts: auditHandler(shards),
       ...shardHandlers({ database, shards, layout, log }),
+      ...moveHandlers({ database, shards, moves }),
       ...accountHandlers(database, push, (accountId) => beginBudgets(budgets, "account", [accountId])),
       ...keyHandlers(database, push, (keyId) => beginBudgets(budgets, "key", [keyId])),
       ...maintenance.handlers,

@@ -23,6 +23,7 @@ export const callers: Callers<typeof AuthQuotaService> = {
   getMaintenance: byPeople,
   setMaintenance: byPeople,
   changeShards: ["admin"],
+  moveAccount: ["admin"],
   keepCatalog: ["relay"],
   getKeptCatalog: ["relay", ...byPeople],
   listCatalogs: byPeople,

@@ -8,6 +8,7 @@ import { readConfig } from "../../../services/auth-quota/config.ts";
 import { createDecide } from "../../../services/auth-quota/session/decide.ts";
 import { createIdentities } from "../../../services/auth-quota/hot/identity.ts";
 import { createLoad } from "../../../services/auth-quota/hot/load.ts";
+import { createMoves } from "../../../services/auth-quota/hot/moves.ts";
 import { createMetrics } from "../../../services/auth-quota/metrics.ts";
 import {
   emptyOperation,
@@ -35,6 +36,7 @@ const decide = createDecide({
     return new Map(found.map(({ hash, keyId, accountId }) => [hash, { keyId, accountId }]));
   }),
   load: createLoad(database, billing, shards),
+  moves: createMoves({ database, shards, log }),
   proofKeys: readProofKeys(config.HOLD_PROOF_KEYS),
   leaseMs: 0,
   metrics: createMetrics(createRegistry("unary-auth-quota")),

@@ -15,11 +15,12 @@ import { leaseMsOf } from "../../../services/auth-quota/session/operations.ts";
 import { holdHandlers } from "../../../services/auth-quota/handlers/holds.ts";
 import { createIdentities } from "../../../services/auth-quota/hot/identity.ts";
 import { createLoad } from "../../../services/auth-quota/hot/load.ts";
+import { createMoves } from "../../../services/auth-quota/hot/moves.ts";
 import { createMetrics } from "../../../services/auth-quota/metrics.ts";
 import { postHandler } from "../../../services/auth-quota/handlers/post.ts";
 import { createRebuild } from "../../../services/auth-quota/hot/rebuild.ts";
 import { createSessions } from "../../../services/auth-quota/session/session.ts";
-import { createHotStore, need } from "../../../services/auth-quota/store/hot.ts";
+import { answerCodes, createHotStore, need } from "../../../services/auth-quota/store/hot.ts";
 import { findIdentities } from "../../../services/auth-quota/store/keys.ts";
 import { createShards } from "../../../services/auth-quota/store/shards.ts";
 import type { Database } from "../../../services/auth-quota/store/postgres.ts";
@@ -42,6 +43,7 @@ export type AuthQuotaDeps = {
 // Rarer than in the product: most of these looks find nothing, and each is a run of the script.
 const sweepMs = 5_000;
 const rebuildCheckMs = 2_500;
+const movesMs = 1_000;
 
 const metrics = createMetrics(new Registry());
 const proofKeys = readProofKeys(holdProofKeys);
@@ -55,6 +57,7 @@ export function startAuthQuota(parts: AuthQuotaDeps): AuthQuotaService {
     status: () => "ready",
   }));
   const shards = createShards(stores);
+  const moves = createMoves({ database, shards, log });
   const load = createLoad(database, billing, shards);
   const identities = createIdentities(async (hashes) => {
     const found = await findIdentities(database, hashes);
@@ -62,22 +65,36 @@ export function startAuthQuota(parts: AuthQuotaDeps): AuthQuotaService {
   });
   const leaseMs = leaseMsOf(parts);
   const sessions = createSessions(
-    createDecide({ shards, identities, load, proofKeys, leaseMs, metrics, log }),
+    createDecide({ shards, identities, load, moves, proofKeys, leaseMs, metrics, log }),
     () => undefined,
     log,
   );
-  const post = postHandler({ shards, billing, metrics, log });
+  const post = postHandler({ shards, moves, billing, metrics, log });
   const { listUnposted } = holdHandlers(shards, load);
-  const rebuilding = { database, billing, metrics, log, rebuildMs: parts.rebuildMs, repush: async () => undefined };
+  const rebuilding = {
+    database,
+    billing,
+    moves,
+    metrics,
+    log,
+    rebuildMs: parts.rebuildMs,
+    repush: async () => undefined,
+  };
   for (const hot of shards.all) {
     every(sweepMs, () => sweep({ hot, metrics, log }, parts.relaySilentMs), log);
     every(rebuildCheckMs, createRebuild({ hot, ...rebuilding }), log);
   }
+  if (shards.all.length > 1) every(movesMs, () => moves.look().then(moves.advance), log);
   return {
     post: async (request) => create(PostResponseSchema, await post(create(PostRequestSchema, request))),
     listUnposted: async (request) =>
       create(ListUnpostedResponseSchema, await listUnposted(create(ListUnpostedRequestSchema, request))),
-    pushKey: async (owner) => void (await shards.of(owner.accountId).apply("", await load(need.key, owner))),
+    pushKey: async (owner) => {
+      const [answer] = await shards.of(owner.accountId).apply("", await load(need.key, owner));
+      if (answer?.code !== answerCodes.moved) return;
+      await moves.look(owner.accountId);
+      throw new Error("the account has left the shard");
+    },
     serve: sessions.handler as unknown as AuthQuotaService["serve"],
   };
 }

@@ -1,4 +1,7 @@
 import type { FailureName } from "../../../services/relay/failures.ts";
+import { beginMove } from "../../../services/auth-quota/store/account-shards.ts";
+import { accountHash } from "#shared/money/account-hash.ts";
+import { createKeyDatabase } from "./key-database.ts";
 import { beginTruth, drawCalls, priceOf, runCall, type CallPlan, type Payer } from "./caller.ts";
 import { createProcess, enter, isOver } from "./clock.ts";
 import { createDisk } from "./disk.ts";
@@ -17,7 +20,7 @@ import type { RedisServer } from "./redis-link.ts";
 import { shardPrefixes } from "../../../services/auth-quota/store/key-prefix.ts";
 import { createLines } from "./session-stream.ts";
 import { createUsageStream } from "./stream.ts";
-import { note, placesOf, startMs, type RunningNode, type Trace, type World } from "./world.ts";
+import { hasMoves, note, placesOf, startMs, type RunningNode, type Trace, type World } from "./world.ts";
 
 /** Draws a world from its seed; what happens in it is put down and waits for the clock. */
 export function beginWorld(seed: number, script: LuaScript, hasTrace: boolean): World {
@@ -86,6 +89,7 @@ export function beginWorld(seed: number, script: LuaScript, hasTrace: boolean): 
   const plans = drawCalls(drawn, { payers, lastMs: profile.loadMs, longShare: profile.longShare });
   schedule(world, world.hasLeases ? followed(seed, plans) : plans);
   if (isStopping(seed)) stopKey(world, createRandom(seed ^ 0x570b));
+  if (hasMoves(seed)) moveAccounts(world, createRandom(seed ^ 0x30be));
   return world;
 }
 
@@ -206,6 +210,25 @@ function schedule(world: World, plans: CallPlan[]): void {
   const healMs = faults.length === 0 ? 0 : world.random.between(0, 20_000);
   world.healsAtMs = startMs + loadMs + 2_000 + healMs;
   later(() => heal(world), loadMs + 2_000 + healMs);
+}
+
+/** An operator has an account move to any shard, and perhaps on or back before it is there. */
+function moveAccounts(world: World, random: Random): void {
+  const link = { ledger: world.ledger, network: world.network, from: "operator" };
+  const database = createKeyDatabase(link, world.payers);
+  for (const { accountId } of world.payers) {
+    for (let count = random.between(1, 3); count > 0; count -= 1) {
+      const movingTo = random.between(0, world.redises.length - 1);
+      later(
+        () => {
+          world.note(`move ${accountId} to ${movingTo}`);
+          const shard = accountHash(accountId) % world.redises.length;
+          beginMove(database, { accountId, shard, movingTo }).catch(() => undefined);
+        },
+        random.between(3_000, 25_000),
+      );
+    }
+  }
 }
 
 /** An operator stops a key while calls of it come: auth-quota writes it down, and tells Redis until that has it. */

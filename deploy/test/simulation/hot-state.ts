@@ -1,4 +1,5 @@
-import { redisOf, type World } from "./world.ts";
+import type { RedisServer } from "./redis-link.ts";
+import { hasMoves, redisOf, type World } from "./world.ts";
 
 // What the money script keeps in Redis, read past the network.
 
@@ -28,8 +29,9 @@ export function hotCalls(world: World): Map<string, HotCall> {
       const call = parse(key, text);
       const rid = key.slice(begin.length);
       if (call.state === "summed") continue;
-      // A release leaves a mark wherever the call was not known.
-      if (text !== "" && (call.state !== "released" || !calls.has(rid))) calls.set(rid, call);
+      // A release leaves a mark where the call was not known; a charge may be told again where its account has moved.
+      const known = calls.get(rid);
+      if (text !== "" && (!known || (call.state !== "released" && !isWeighing(known)))) calls.set(rid, call);
     }
   }
   return calls;
@@ -51,7 +53,9 @@ function readBook({ redises, payers, violate }: World, key: string, calls: Map<s
     if (isOwed) owed.nanos += nanos;
     if (isOwed) owed.count += 1;
     const sums = isOwed ? { amount: nanos, booked: 0n } : { amount: nanos, booked: nanos };
-    calls.set(rid, { state: isOwed ? "settled" : "posted", accountId, keyId, held: 0n, ...sums, open: 0 });
+    const known = calls.get(rid);
+    if (!known || !isWeighing(known))
+      calls.set(rid, { state: isOwed ? "settled" : "posted", accountId, keyId, held: 0n, ...sums, open: 0 });
   }
   const text = String(memory?.execute(["GET", key.replace(":costs:", ":call:")]) ?? "");
   const sum = text === "" ? { amount: 0n, booked: 0n } : parse(key, text);
@@ -82,6 +86,7 @@ function parse(key: string, text: string): HotCall {
 }
 
 export const most = (one: bigint, other: bigint): bigint => (one > other ? one : other);
+const isWeighing = (call: HotCall): boolean => call.open > 0 || isOwing(call);
 export const isOwing = ({ state }: HotCall): boolean => state === "settled" || state === "expired";
 
 export type Sums = { held: bigint; unposted: bigint };
@@ -96,9 +101,23 @@ export function sumsOf(calls: Iterable<HotCall>): Sums {
   return sums;
 }
 
+// Where an account has moved, what it has in other shards counts as well.
+const summedFields = ["held", "unposted", "open"];
+
 /** The fields of one of the script's hashes, in the shard of an account. */
 export function hashOf(world: World, accountId: string, key: string): Record<string, string> {
-  const { memory, prefix } = redisOf(world, accountId);
+  const home = redisOf(world, accountId);
+  const hash = hashIn(home, key);
+  if (!hasMoves(world.seed) || key === "service") return hash;
+  const others = world.redises.filter((redis) => redis !== home).map((redis) => hashIn(redis, key));
+  for (const field of summedFields) {
+    const sum = [hash, ...others].reduce((whole, one) => whole + BigInt(one[field] ?? 0), 0n);
+    if (sum !== 0n || hash[field] !== undefined) hash[field] = String(sum);
+  }
+  return hash;
+}
+
+function hashIn({ memory, prefix }: RedisServer, key: string): Record<string, string> {
   const flat = memory.execute(["HGETALL", `${prefix}:${key}`]) as string[];
   const hash: Record<string, string> = {};
   for (let at = 0; at < flat.length; at += 2) hash[flat[at] ?? ""] = flat[at + 1] ?? "";

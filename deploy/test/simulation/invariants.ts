@@ -11,7 +11,7 @@ import type { LuaValue } from "./lua.ts";
 import { checkOverspend, noteSwept } from "./overspend.ts";
 import { clocks, redisLoss } from "./profile.ts";
 import type { StoredMessage } from "./stream.ts";
-import { lossesOf, type World } from "./world.ts";
+import { hasMoves, lossesOf, redisOf, type World } from "./world.ts";
 
 const conflict = 10;
 
@@ -56,10 +56,12 @@ export function createRunChecks(world: World): RunChecks {
     }
     checkOpen({ id: accountId, accountId, hash, own: own.map(([, call]) => call), most: mostOfAccount }, hasSettled);
     // After a loss sums are what they were before it, which is no grant.
-    const name = `${accountId} ${lossesOf(world, accountId).length}`;
+    const name = `${accountId} ${redisOf(world, accountId).name} ${lossesOf(world, accountId).length}`;
     const hasGranted = held > (heldBefore.get(name) ?? held);
     heldBefore.set(name, held);
-    if (hash["posted_version"] === undefined) return;
+    // Known from an earlier stay, it counts as not there.
+    const isForgotten = hash["move"] !== undefined && hash["posted_in"] === undefined;
+    if (hash["posted_version"] === undefined || isForgotten) return;
     const available = BigInt(hash["posted"] ?? 0) - held - unposted;
     if (hasGranted && !hasSettled && available < 0n) world.violate(`I7: a grant left ${accountId} with ${available}`);
     if (hasGranted && !hasSettled) checkLimit(world, accountId, limitOfAccount, hash);
@@ -197,6 +199,8 @@ const againMs = 3_000;
  */
 export function checkServed(world: World, { rid, startedAtMs }: Truth, refusal: FailureName): void {
   const { profile, relays, redises, clockRightAtMs } = world;
+  // Calls of an account that is moving wait until the others have ended, some for too long.
+  if (hasMoves(world.seed)) return;
   if (profile.name !== clocks || clockRightAtMs === undefined || startedAtMs < clockRightAtMs + againMs) return;
   if (redises.some(({ clockAheadMs }) => clockAheadMs !== 0) || relays.some(({ clockAheadMs }) => clockAheadMs !== 0))
     return;
@@ -294,7 +298,7 @@ export function checkAtRest(world: World): void {
     const isLoaded = hash["posted_in"] === hashOf(world, accountId, "service")["generation"];
     if (
       posted !== undefined &&
-      (isLoaded || lossesOf(world, accountId).length === 0) &&
+      (isLoaded || (lossesOf(world, accountId).length === 0 && hash["move"] === undefined)) &&
       BigInt(posted) !== account.balanceNanos
     ) {
       world.violate(`R5: Redis has ${posted} for ${accountId}, the ledger ${account.balanceNanos}`);

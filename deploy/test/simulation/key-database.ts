@@ -4,13 +4,47 @@ import { readLedger, type Ledger, type LedgerLink } from "./ledger.ts";
 
 type Answer = (values: unknown[]) => object[];
 
+/** A row of auth_quota.account_shard. */
+type Place = { accountId: string; shard: number; movingTo: number | null; number: string };
+
+const places = new WeakMap<Ledger, Map<string, Place>>();
+
+/** Where accounts are that were moved, by account. */
+export function movedPlaces(ledger: Ledger): Map<string, Place> {
+  const known = places.get(ledger) ?? new Map<string, Place>();
+  places.set(ledger, known);
+  return known;
+}
+
 const generations = new WeakMap<Ledger, Map<number, string>>();
+
+function answersOfMoves(ledger: Ledger, payers: readonly Payer[]): [pattern: RegExp, answer: Answer][] {
+  const moved = movedPlaces(ledger);
+  return [
+    [/from auth_quota\.account_shard order/, () => [...moved.values()].map((place) => ({ ...place }))],
+    [/insert into auth_quota\.account_shard/, (values) => [beginMove(moved, values as number[])]],
+    [
+      /update auth_quota\.account_shard/,
+      ([accountId, movingTo, number]) => {
+        const place = moved.get(String(accountId));
+        if (place?.movingTo !== movingTo || place?.number !== String(number)) return [];
+        Object.assign(place, { shard: movingTo, movingTo: null });
+        return [];
+      },
+    ],
+    [
+      /select key_id as "keyId" from auth_quota\.key where account_id/,
+      ([accountId]) => payers.filter((payer) => payer.accountId === accountId).map(({ keyId }) => ({ keyId })),
+    ],
+  ];
+}
 
 /** The tables of auth-quota, on the same PostgreSQL as the books; only the status of a key changes. */
 export function createKeyDatabase(link: LedgerLink, payers: readonly Payer[]): Database {
   const createdAt = new Date(0);
   const noBudget = { budgetNanos: null, budgetPeriod: null, budgetFrom: null };
   const answers: [pattern: RegExp, answer: Answer][] = [
+    ...answersOfMoves(link.ledger, payers),
     [
       /from auth_quota\.account where account_id = any/,
       ([ids]) =>
@@ -71,4 +105,13 @@ export function createKeyDatabase(link: LedgerLink, payers: readonly Payer[]): D
         return found[1](values) as Row[];
       }),
   };
+}
+
+function beginMove(moved: Map<string, Place>, [id, shard = 0, movingTo = 0, after = 0]: number[]): Place {
+  const accountId = String(id);
+  const known = moved.get(accountId);
+  const number = String(Math.max(Date.now(), after + 1, Number(known?.number ?? 0) + 1));
+  const place = { accountId, shard: known?.shard ?? shard, movingTo, number };
+  moved.set(accountId, place);
+  return place;
 }

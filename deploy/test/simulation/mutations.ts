@@ -329,4 +329,45 @@ export const mutations: Mutation[] = [
     "    const found = await sort(deps, records);",
     "    const found = await sort(deps, records.slice(records.length));",
   ),
+  one(
+    "an account is taken in while another shard still holds money of it",
+    "auth-quota/hot/moves.ts",
+    "  if (left.some((code) => code !== Verdict.OK)) return;\n",
+    "",
+  ),
+  one(
+    "an account leaves while calls of it are under way",
+    script,
+    "    if left > 0 or found.held ~= 0 or found.unposted ~= 0 or found.leases ~= '' then\n",
+    "    if false then\n",
+  ),
+  startingAt(25, {
+    name: "a shard goes on granting to an account that has left it",
+    patches: [
+      { file: script, find: "return id ~= '' and account(id).moved == 'gone'", replace: "return false" },
+      {
+        file: script,
+        find: "  if account(accountId).moved then\n    return verdicts.MOVED\n",
+        replace: "  if false then\n",
+      },
+    ],
+  }),
+  startingAt(
+    205,
+    one(
+      "an account that comes back has the balance of before",
+      script,
+      "    found.moved, found.move, found.isLoaded, found.version = nil, number, false, nil\n",
+      "    redis.call('HSET', name, 'posted_in', service.generation)\n    found.moved, found.move = nil, number\n",
+    ),
+  ),
+  startingAt(
+    460,
+    one(
+      "a shard that has lost its data does not know who has left it",
+      "auth-quota/hot/rebuild.ts",
+      "  await moves.markAgain(hot);\n",
+      "",
+    ),
+  ),
 ];

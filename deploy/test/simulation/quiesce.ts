@@ -1,4 +1,5 @@
 import { isOver } from "./clock.ts";
+import { movedPlaces } from "./key-database.ts";
 import type { World } from "./world.ts";
 
 /** The only unrest left is holds of calls that are long over. */
@@ -20,6 +21,8 @@ export function findUnrest(world: World): string | undefined {
   for (const { accountId, version, pushedVersion } of world.ledger.accounts.values()) {
     if (version > pushedVersion) return `auth-quota was not told of ${accountId}`;
   }
+  for (const { accountId, movingTo } of movedPlaces(world.ledger).values())
+    if (movingTo !== null) return `${accountId} is moving to shard ${movingTo}`;
   let open = 0;
   for (const { memory, prefix } of world.redises) {
     const outbox = Number(memory.execute(["ZCARD", `${prefix}:outbox`]));

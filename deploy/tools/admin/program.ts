@@ -15,7 +15,7 @@ import { addLedgerCommands } from "./ledger-commands.ts";
 import { addMoneyCommands } from "./money-commands.ts";
 import { addReconcileCommands } from "./reconcile-commands.ts";
 import { addReplayCommand } from "./replay-command.ts";
-import { addShardsCommand } from "./shards-command.ts";
+import { addMoveAccountCommand, addShardsCommand } from "./shards-command.ts";
 import { addStatementCommand } from "./statement-command.ts";
 
 export type Environment = {
@@ -80,6 +80,7 @@ function buildProgram({ environment, addressesFile, output }: Environment, ended
   addArchiveCommands(program, run, output);
   addCatalogCommand(program, run);
   addShardsCommand(program, run);
+  addMoveAccountCommand(program, run);
   addDebugCommand(program, { credentials: () => readCredentials(environment, addressesFile), output, runAlone });
   addBackupCommands(program, run, {
     environment: backupEnvironment(environment, addressesFile),

@@ -1,4 +1,5 @@
 import { Verdict, type AuthQuotaService, type BookedCall, type PostRequest } from "#proto/authquota/v1/authquota_pb.ts";
+import { ServiceError } from "#shared/process/errors.ts";
 import type { UnaryHandlers } from "#shared/grpc/grpc.ts";
 import type { Logger } from "#shared/process/log.ts";
 import { faultPoint } from "#shared/process/fault-point.ts";
@@ -6,12 +7,13 @@ import { maxAccountNanos } from "#shared/money/money.ts";
 import { ridTimeMs } from "#shared/money/rid.ts";
 import { whenRedisAnswers } from "./hot-errors.ts";
 import { accountOfFunds, readFunds, type FundsSource } from "../hot/load.ts";
+import type { Moves } from "../hot/moves.ts";
 import type { Metrics } from "../metrics.ts";
-import { unasked, writeBalance, writeSpending, type HotOperation } from "../store/hot.ts";
+import { answerCodes, unasked, writeBalance, writeSpending, type HotOperation } from "../store/hot.ts";
 import { byShard, forEachOf, type Shard, type Shards } from "../store/shards.ts";
 import { checkId, refuse } from "./validate.ts";
 
-type PostDeps = { shards: Shards; billing: FundsSource; metrics: Metrics; log: Logger };
+type PostDeps = { shards: Shards; moves: Pick<Moves, "look">; billing: FundsSource; metrics: Metrics; log: Logger };
 
 // Bounds the time for which one run of the script keeps all others waiting.
 const chunkSize = 500;
@@ -34,13 +36,12 @@ export function postHandler(deps: PostDeps): UnaryHandlers<typeof AuthQuotaServi
       })),
       ...keys.map(({ accountId, keyId, spentNanos: nanos, version }) => ({
         accountId,
-        operation: writeSpending(keyId, { nanos, version }, unasked),
+        operation: writeSpending({ accountId, keyId }, { nanos, version }, unasked),
       })),
     ];
     const posts = calls.map((call): OwnedOperation => ({ accountId: call.accountId, operation: writePost(call) }));
     faultPoint("auth-quota: told what is booked, nothing of it taken over");
-    const owned = byShard(deps.shards, [...sums, ...posts], ({ accountId }) => accountId);
-    await whenRedisAnswers(forEachOf(owned, ([shard, own]) => postTo(deps, shard, own)));
+    await whenRedisAnswers(postAll(deps, [...sums, ...posts]));
     return {};
   };
 }
@@ -54,13 +55,32 @@ function writePost({ rid, accountId, keyId, bookedNanos, isFinal, isLeased }: Bo
 /** An operation on what an account has. */
 type OwnedOperation = { accountId: string; operation: HotOperation };
 
+async function postAll(deps: PostDeps, owned: readonly OwnedOperation[]): Promise<void> {
+  const parts = byShard(deps.shards, owned, ({ accountId }) => accountId);
+  await forEachOf(parts, ([shard, own]) => postTo(deps, shard, own));
+}
+
+/** All that is of accounts which turn out to have left the shard is posted to where they are. */
 async function postTo(deps: PostDeps, shard: Shard, owned: OwnedOperation[]): Promise<void> {
-  for (const chunk of chunks(owned.map(({ operation }) => operation))) {
-    const answers = await shard.apply("", chunk);
+  const moved = new Set<string>();
+  for (const chunk of chunks(owned)) {
+    const answers = await shard.apply(
+      "",
+      chunk.map(({ operation }) => operation),
+    );
     answers.forEach(({ code }, index) => {
-      if (code === Verdict.CONFLICT) report(deps, chunk[index]);
+      if (code === Verdict.CONFLICT) report(deps, chunk[index]?.operation);
+      if (code === answerCodes.moved) moved.add(chunk[index]?.accountId ?? "");
     });
   }
+  if (moved.size === 0) return;
+  for (const accountId of moved) await deps.moves.look(accountId);
+  if ([...moved].some((accountId) => deps.shards.of(accountId) === shard))
+    throw new ServiceError("unavailable", "an account is being moved to another shard");
+  await postAll(
+    deps,
+    owned.filter(({ accountId }) => moved.has(accountId)),
+  );
 }
 
 function report({ metrics, log }: PostDeps, operation: HotOperation | undefined): void {

@@ -12,13 +12,11 @@ import {
   writeSpending,
   type HotOperation,
   type KeySettings,
+  type Owner,
 } from "../store/hot.ts";
 import { findKeys, type KeyRow } from "../store/keys.ts";
 import type { Database } from "../store/postgres.ts";
 import type { Shards } from "../store/shards.ts";
-
-/** Whose data is missing. */
-export type Owner = { accountId: string; keyId: string };
 
 /**
  * Brings what Redis lacks (a sum of `need`): settings from PostgreSQL, money from billing's ledger, as operations that
@@ -97,7 +95,7 @@ export async function readFunds(
   for (const { keyId, spentNanos, version } of keys) {
     const owner = owned.get(keyId);
     if (!owner) continue;
-    found.set(keyFundsName(owner), writeSpending(keyId, { nanos: spentNanos, version }, owner.askedIn));
+    found.set(keyFundsName(owner), writeSpending(owner, { nanos: spentNanos, version }, owner.askedIn));
   }
   return found;
 }

@@ -1,12 +1,13 @@
 import type { Logger } from "#shared/process/log.ts";
 import { toKeySettings } from "./load.ts";
+import type { Moves } from "./moves.ts";
 import {
   findUnpushedAccounts,
   forgetRecentAccountPushes,
   markAccountsPushed,
   type AccountRow,
 } from "../store/accounts.ts";
-import { keepChange, writeAccount, writeKey, type Change, type HotOperation } from "../store/hot.ts";
+import { answerCodes, keepChange, writeAccount, writeKey, type Change, type HotOperation } from "../store/hot.ts";
 import { findUnpushedKeys, forgetRecentKeyPushes, markKeysPushed, type KeyRow } from "../store/keys.ts";
 import type { Database } from "../store/postgres.ts";
 import { byShard, forEachOf, type Shards } from "../store/shards.ts";
@@ -65,7 +66,9 @@ async function forgetPushes(database: Database, minutes: number): Promise<void> 
 
 const isRecent = ({ updatedAt }: AnyRow): boolean => Date.now() - updatedAt.getTime() < keptMs;
 
-export function createPush(database: Database, shards: Shards, log: Logger): Push {
+type PushDeps = { database: Database; shards: Shards; moves: Pick<Moves, "look">; log: Logger };
+
+export function createPush({ database, shards, moves, log }: PushDeps): Push {
   const pushRows = <Row extends AnyRow>(kind: Kind<Row>, rows: readonly Row[]): Promise<void> =>
     forEachOf(
       byShard(shards, rows, (row) => row.accountId),
@@ -74,8 +77,17 @@ export function createPush(database: Database, shards: Shards, log: Logger): Pus
           const { change, id } = kind.change(row);
           return keepChange(change, { id, version: row.version });
         });
-        await shard.apply("", [...own.map(kind.write), ...kept]);
-        await kind.mark(database, own);
+        const answers = await shard.apply("", [...own.map(kind.write), ...kept]);
+        const isMoved = (_: Row, at: number): boolean => answers[at]?.code === answerCodes.moved;
+        const moved = own.filter(isMoved);
+        await kind.mark(
+          database,
+          own.filter((row, at) => !isMoved(row, at)),
+        );
+        if (moved.length === 0) return;
+        for (const { accountId } of moved) await moves.look(accountId);
+        if (moved.some(({ accountId }) => shards.of(accountId) === shard)) throw new Error("the account is moving");
+        await pushRows(kind, moved);
       },
     );
   const attempt = async (work: Promise<void>, about: object): Promise<void> => {

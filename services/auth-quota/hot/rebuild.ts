@@ -2,6 +2,7 @@ import type { BillingService } from "#proto/billing/v1/billing_pb.ts";
 import type { UnaryClient } from "#shared/grpc/grpc.ts";
 import type { Logger } from "#shared/process/log.ts";
 import { faultPoint } from "#shared/process/fault-point.ts";
+import type { Moves } from "./moves.ts";
 import type { Metrics } from "../metrics.ts";
 import type { RecoveryLock } from "../store/hot.ts";
 import type { Eviction } from "../store/eviction.ts";
@@ -15,6 +16,7 @@ export type RebuildDeps = {
   billing: Pick<UnaryClient<typeof BillingService>, "getProgress">;
   metrics: Metrics;
   log: Logger;
+  moves: Pick<Moves, "markAgain">;
   /** Has settings that were changed lately pushed again. */
   repush: () => Promise<void>;
   /** How long relays have to restore their holds. */
@@ -83,7 +85,7 @@ async function establish({ hot, database, log, repush }: RebuildDeps): Promise<R
 }
 
 async function tryToOpen(
-  { hot, billing, log, rebuildMs }: RebuildDeps,
+  { hot, billing, moves, log, rebuildMs }: RebuildDeps,
   lock: RecoveryLock,
   closedMs: number,
 ): Promise<void> {
@@ -96,6 +98,8 @@ async function tryToOpen(
   // A stream that lost its data too restarts at sequence 0; then only what it holds now needs to be booked.
   const isBooked = bookedSequence >= (sequence < lastSequence ? sequence : lastSequence);
   if (closedMs < rebuildMs || !isBooked) return;
+  // What left this shard must not be granted here again.
+  await moves.markAgain(hot);
   faultPoint("auth-quota: everything rebuilt, recovery lock not open");
   await hot.apply("", [["open-gate", generation]]);
   log.info({ shard: hot.index, generation, closedMs }, "hot store rebuilt, granting calls again");

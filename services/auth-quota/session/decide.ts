@@ -4,7 +4,8 @@ import type { Logger } from "#shared/process/log.ts";
 import { isHoldSecret, isProven } from "#shared/money/hold-proof.ts";
 import { faultPoint } from "#shared/process/fault-point.ts";
 import type { Identities } from "../hot/identity.ts";
-import type { Load, Owner } from "../hot/load.ts";
+import type { Load } from "../hot/load.ts";
+import type { Moves } from "../hot/moves.ts";
 import type { Metrics } from "../metrics.ts";
 import {
   asProven,
@@ -19,7 +20,7 @@ import type { Result, SessionOperation } from "./session-wire.ts";
 import { createContacts, type Contact } from "./contacts.ts";
 import { divide, mergeParts } from "./divide.ts";
 import { toResult } from "./results.ts";
-import { answerCodes, need, type HotAnswer, type HotOperation, type HotRun } from "../store/hot.ts";
+import { answerCodes, need, type HotAnswer, type HotOperation, type HotRun, type Owner } from "../store/hot.ts";
 import type { Shard, Shards } from "../store/shards.ts";
 import type { Task } from "./task.ts";
 import { traceReserves } from "./trace-reserves.ts";
@@ -39,6 +40,7 @@ export type DecideDeps = {
   shards: Shards;
   identities: Identities;
   load: Load;
+  moves: Pick<Moves, "look" | "isMoving">;
   /** The first makes the secrets of holds; all of them show that a hold was granted. */
   proofKeys: readonly [Uint8Array, ...Uint8Array[]];
   /** How long leases last; see leaseMsOf(). */
@@ -195,14 +197,32 @@ async function decideOn(deps: BatchContext, shard: Shard, tasks: Task[]): Promis
         lacking.push({ task, answer: { code: answerCodes.need, number: need.identity, text: "" } });
       } else if (!answer || !takeAnswer(deps, task, answer)) lacking.push({ task, answer });
     });
+    await lookForMoved(deps, shard, lacking);
     // Ending a large session takes many rounds, each of which makes progress.
     if (lacking.some(({ answer }) => answer?.code === answerCodes.more)) round = 0;
-    loaded = await loadMissing(deps, lacking);
+    loaded = await loadMissing(
+      deps,
+      lacking.filter(({ task }) => !task.result),
+    );
     const undecided = lacking.map(({ task }) => task).filter((task) => !task.result);
     open = undecided.filter((task) => shardOf(deps, task) === shard);
     moved.push(...undecided.filter((task) => shardOf(deps, task) !== shard).map(countedAnew));
   }
   return moved;
+}
+
+/** What becomes of operations on accounts that have left a shard, and have not arrived in another one yet. */
+async function lookForMoved(deps: DecideDeps, shard: Shard, lacking: readonly MissingData[]): Promise<void> {
+  const moved = lacking.filter(({ answer }) => answer?.code === answerCodes.moved);
+  const accountOf = ({ caller, prepared }: Task): string => caller.accountId || prepared.request.accountId;
+  const accountIds = new Set(moved.map(({ task }) => accountOf(task)));
+  for (const accountId of accountIds) await deps.moves.look(accountId);
+  for (const { task } of moved) {
+    if (shardOf(deps, task) !== shard) continue;
+    const isWaiting = task.prepared.name === "reserve" && deps.moves.isMoving(accountOf(task));
+    // A relay asks again within the time that the call may wait.
+    task.result = isWaiting ? { verdict: Verdict.RECALLED } : unavailable;
+  }
 }
 
 /** Each shard counts the addresses of the calls that it decides. */
@@ -251,7 +271,8 @@ async function applyTimed(
 
 /** Turns an answer of the script into the task's result; false when the script must run again. */
 function takeAnswer(deps: DecideDeps, task: Task, answer: HotAnswer): boolean {
-  if (answer.code === answerCodes.need || answer.code === answerCodes.more) return false;
+  const { need: isLacking, more, moved } = answerCodes;
+  if (answer.code === isLacking || answer.code === more || answer.code === moved) return false;
   const { prepared } = task;
   if (answer.code === answerCodes.concurrency) deps.metrics.concurrencyRefused();
   task.result = toResult(deps.proofKeys[0], task, answer);

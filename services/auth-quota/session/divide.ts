@@ -26,14 +26,15 @@ export function divide(shards: Shards, { prepared, caller }: Task): Task[] | und
     return shards.all.map((shard) => partOf(shard));
   const all = String(prepared.operation?.[1] ?? "");
   const texts = new Map<Shard, string>();
-  for (const [at, shard] of shardsOf(shards, request).entries()) {
-    texts.set(shard, (texts.get(shard) ?? "") + all.slice(at * ridLength, (at + 1) * ridLength));
+  for (const [at, asked] of shardsOf(shards, request).entries()) {
+    const rid = all.slice(at * ridLength, (at + 1) * ridLength);
+    for (const shard of asked) texts.set(shard, (texts.get(shard) ?? "") + rid);
   }
   return [...texts].map(([shard, rids]) => partOf(shard, ["lookup-many", rids]));
 }
 
-/** The shard of each call that is asked about. */
-function shardsOf(shards: Shards, { accountHashes }: SessionOperation): Shard[] {
+/** The shards of each call that is asked about. */
+function shardsOf(shards: Shards, { accountHashes }: SessionOperation): (readonly Shard[])[] {
   const count = accountHashes.length / hashBytes;
   return Array.from({ length: count }, (_, at) => shards.ofHash(accountHashes.readUInt32BE(at * hashBytes)));
 }
@@ -71,10 +72,13 @@ function mergeMany(shards: Shards, request: SessionOperation, parts: readonly Ta
   const statesOf = new Map(parts.map(({ shard, result }) => [shard, result?.states]));
   if (request.accountHashes.length > 0) {
     const read = new Map<Shard, number>();
-    return shardsOf(shards, request).map((shard) => {
-      const at = read.get(shard) ?? 0;
-      read.set(shard, at + 1);
-      return statesOf.get(shard)?.[at] ?? unasked;
+    return shardsOf(shards, request).map((asked) => {
+      const states = asked.map((shard) => {
+        const at = read.get(shard) ?? 0;
+        read.set(shard, at + 1);
+        return statesOf.get(shard)?.[at];
+      });
+      return mergeStates(states);
     });
   }
   const count = request.rids.length / 16;

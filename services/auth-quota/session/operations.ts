@@ -75,11 +75,12 @@ function prepareOfCall(name: CallOperation, request: SessionOperation): Prepared
   switch (name) {
     case "extend": {
       const total = amount("total_nanos", request.totalNanos);
-      return fixed(request, ["extend", rid, total, amount("least_nanos", request.leastNanos)]);
+      return fixed(request, ["extend", rid, total, amount("least_nanos", request.leastNanos), request.accountId]);
     }
     case "checkpoint": {
       const cost = amount("cost_nanos", request.costNanos);
-      return fixed(request, ["checkpoint", rid, cost, checkedRecord(request.record, request.costNanos > 0)]);
+      const record = checkedRecord(request.record, request.costNanos > 0);
+      return fixed(request, ["checkpoint", rid, cost, record, request.accountId]);
     }
     case "settle": {
       const [accountId, keyId] = ownerOf(request);
@@ -92,11 +93,12 @@ function prepareOfCall(name: CallOperation, request: SessionOperation): Prepared
       const isByKey = request.accountId === "" && request.keyHash.length > 0;
       const { calls } = request;
       if (calls < 0 || calls > maxLeasedCalls) throw new MalformedOperation("calls is not a number of leased calls");
-      const operation: HotOperation = calls > 0 ? ["release-lease", rid, String(calls)] : [name, rid];
+      const operation: HotOperation =
+        calls > 0 ? ["release-lease", rid, request.accountId, String(calls)] : [name, rid, request.accountId];
       return { ...fixed(request, operation), keyHash: isByKey ? hashText(request.keyHash) : undefined };
     }
     case "lookup":
-      return fixed(request, [name, rid]);
+      return fixed(request, [name, rid, request.accountId]);
     case "restore": {
       const [accountId, keyId] = ownerOf(request);
       const held = amount("held_nanos", request.heldNanos);

@@ -39,13 +39,13 @@ function drawOperation({ below, pick }: Random, rids: readonly string[], ending:
     reserve,
     reserve,
     reserve,
-    ["extend", rid, amount, pick(["0", "1"])],
-    ["checkpoint", rid, amount, record],
+    ["extend", rid, amount, pick(["0", "1"]), pick([account, ""])],
+    ["checkpoint", rid, amount, record, account],
     ["restore", rid, account, key, amount, "7", record],
     ["settle", rid, account, key, amount, record],
     ["settle", rid, account, key, "40", record],
-    ["release", rid],
-    ["lookup", rid],
+    ["release", rid, account],
+    ["lookup", rid, account],
     ["lookup-many", rids.join("")],
     ["post", rid, "40", pick(["0", "1"])],
     ["post", rid, "40", "1"],
@@ -118,7 +118,7 @@ async function open(run: Run, perMinute = "1000000"): Promise<void> {
     await run([["account-settings", account, "active", perMinute, "0", "", "0"]]);
     await run([["key-settings", `key_${number}`, account, "active", "", "", "", "0", "0", "", "0"]]);
     await run([["balance", account, "100000", "0", "0", ""]]);
-    await run([["spending", `key_${number}`, "0", "0", ""]]);
+    await run([["spending", `key_${number}`, accounts[number] ?? "", "0", "0", ""]]);
   }
 }
 
@@ -147,9 +147,9 @@ test("a record stays whole when its call is written twice in a run, with more di
   const rid = v7();
   const record = Buffer.from("the record");
   await run([["reserve", rid, String(Date.now()), "", "key_0", "acct_1", "m", "9", ""]]);
-  await run([["checkpoint", rid, "7", record]]);
+  await run([["checkpoint", rid, "7", record, ""]]);
   await run([
-    ["extend", rid, "12345", "0"],
+    ["extend", rid, "12345", "0", ""],
     ["end-session", "relay_1", "200"],
   ]);
   const text = await world.redis.get(`{twice}:call:${rid}`);

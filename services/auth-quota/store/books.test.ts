@@ -34,7 +34,7 @@ function booksOf({ account, key, session }: Payer, relay = session) {
     settleProven: (rid: string, cost: number) => charge("settle-leased-proven", rid, "", cost),
     post: (rid: string, booked: number) => run("post-leased", rid, account, key, String(booked)),
     release: (rid: string, untold = 0) =>
-      untold > 0 ? run("release-lease", rid, String(untold)) : run("release", rid),
+      untold > 0 ? run("release-lease", rid, account, String(untold)) : run("release", rid, account),
     states: async (...rids: string[]) =>
       [...(await run("lookup-leased", account, key, rids.join(""))).text].map(Number),
   };

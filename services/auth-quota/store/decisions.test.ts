@@ -298,7 +298,7 @@ test("an operation waits behind an earlier one on the same call that lacks data"
   const answers = await world.hot.apply(session, [
     ["reserve", rid, String(Date.now()), "", key, account, "m", "10", ""],
     ["settle", rid, account, key, "5", Buffer.from("r")],
-    ["lookup", newRid()],
+    ["lookup", newRid(), account],
   ]);
   assert.deepEqual(
     answers.map(({ code }) => code),

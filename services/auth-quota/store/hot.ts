@@ -18,9 +18,9 @@ export type HotAnswer = { code: number; number: number; text: string };
 /**
  * Answers that never leave the service: data must be loaded first (`number` is a sum of `need`), or: ask again, or: the
  * time of the call's id is too far from Redis' (`number` is how many ms it is ahead), or: too many calls are under way,
- * or: the key works, but not from this address.
+ * or: the key works, but not from this address, or: the account has left this shard, or is leaving it.
  */
-export const answerCodes = { need: 100, more: 101, skewed: 102, concurrency: 103, address: 104 } as const;
+export const answerCodes = { need: 100, more: 101, skewed: 102, concurrency: 103, address: 104, moved: 105 } as const;
 
 /** What the script lacks for a decision; the values add up. */
 export const need = { account: 1, balance: 2, key: 4, spending: 8, identity: 16, proof: 32 } as const;
@@ -49,6 +49,9 @@ export type KeySettings = {
   addresses: string[];
   version: bigint;
 };
+
+/** Whose a key is. */
+export type Owner = { accountId: string; keyId: string };
 
 /** What billing has in its ledger for an account or key. */
 export type Funds = { nanos: bigint; version: bigint };
@@ -106,6 +109,8 @@ export type HotStore = {
   /** Whether it is retired so. */
   isEvicted: () => Promise<boolean>;
   readSums: (accountId: string) => Promise<HotSums>;
+  /** How an account was marked by the last step of a move, and the number of that step; 0: it never moved. */
+  readMove: (accountId: string) => Promise<{ moved: string | undefined; number: number }>;
   readTotals: () => Promise<HotTotals>;
   /** All changes of the last two weeks, some at a time. */
   readChanges: () => AsyncIterable<Change[]>;
@@ -146,6 +151,10 @@ export function createHotStore(redis: HotRedis, limits: CallLimits): HotStore {
     },
     isEvicted: async () => (await redis.hget(`${redis.prefix}:service`, "evicted")) !== null,
     readSums: (accountId) => readSums(redis, accountId),
+    readMove: async (accountId) => {
+      const [moved, number] = await redis.hmget(`${redis.prefix}:account:${accountId}`, "moved", "move");
+      return { moved: moved ?? undefined, number: Number(number ?? 0) };
+    },
     readTotals: () => readTotals(redis),
     readChanges: () => readChanges(redis),
     readNewestChanges: () => readNewestChanges(redis),
@@ -161,7 +170,8 @@ type Run = HotRun & { generation: string };
  * take one connection, so that answers come in the order in which Redis has done the runs.
  */
 function createApply(redis: HotRedis, { accountPerMinute, ipPerMinute, accountConcurrent }: CallLimits) {
-  const process = randomBytes(8).toString("hex");
+  // By the beginning the script knows that this process takes notice of moved accounts.
+  const process = `moves-${randomBytes(8).toString("hex")}`;
   let sent = 0;
   let done = { run: 0, generation: "" };
   /** What is to be added to the monotonic clock of this process for Redis' time. */
@@ -243,8 +253,8 @@ export function writeBalance(accountId: string, funds: AccountFunds, askedIn: st
 }
 
 /** The operation that sets what a key has spent, by the same rules. */
-export function writeSpending(keyId: string, { nanos, version }: Funds, askedIn: string): HotOperation {
-  return ["spending", keyId, String(clamp(nanos)), String(version), askedIn];
+export function writeSpending({ accountId, keyId }: Owner, { nanos, version }: Funds, askedIn: string): HotOperation {
+  return ["spending", keyId, accountId, String(clamp(nanos)), String(version), askedIn];
 }
 
 // Lua is exact up to here only. No limit lies beyond it, so a key that has spent more is used up either way, and an

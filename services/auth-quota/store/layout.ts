@@ -19,10 +19,12 @@ export async function readLayout(database: Database): Promise<Layout | undefined
 /** The generation of a shard whose number was changed: it begins as one that has lost everything. */
 const changed = "changed";
 
-/** Records another number of shards, unless somebody else has changed it; undefined then. */
+/** Records another number of shards, in which no account is moved, unless somebody else has changed it; undefined then. */
 export async function changeLayout(database: Database, from: Layout, shards: number): Promise<Layout | undefined> {
   const rows = await database.query<Layout>(
-    `update auth_quota.hot_store set shards = $3, layout = layout + 1, generation = $4,
+    `with moved as (delete from auth_quota.account_shard where exists (
+       select from auth_quota.hot_store where shards = $1 and layout = $2))
+     update auth_quota.hot_store set shards = $3, layout = layout + 1, generation = $4,
        generations = array_fill($4::text, array[greatest($3 - 1, 0)])
      where shards = $1 and layout = $2 returning shards, layout as number`,
     [from.shards, from.number, shards, changed],

@@ -29,10 +29,10 @@ function leasesOf({ account, key, session }: Payer, relay = session) {
     draw: (rid: string, leaseRid: string, held: number, ip = "") =>
       run("draw", rid, leaseRid, account, key, String(held), ip),
     drawProven: (rid: string, held: number) => run("draw-proven", rid, newRid(), account, key, String(held), ""),
-    release: (rid: string) => run("release", rid),
+    release: (rid: string) => run("release", rid, account),
     reserve: (rid: string, nanos: number) =>
       run("reserve", rid, String(ridTimeMs(rid)), "", key, account, "m", String(nanos), ""),
-    extend: (rid: string, total: number) => run("extend", rid, String(total), "0"),
+    extend: (rid: string, total: number) => run("extend", rid, String(total), "0", account),
     beat: () => world.hot.applyFor(relay, []),
   };
 }

@@ -11,8 +11,12 @@ export type ConnectedStore = HotStore & { status: () => string };
 export type Shards = {
   all: readonly [Shard, ...Shard[]];
   of: (accountId: string) => Shard;
-  /** The shard of an `accountHash`. */
-  ofHash: (hash: number) => Shard;
+  /** The shard of an `accountHash`; several where an account with this hash is elsewhere than its hash says. */
+  ofHash: (hash: number) => readonly Shard[];
+  /** Where an account would be by its hash. */
+  homeOf: (accountId: string) => Shard;
+  /** Takes over which accounts are elsewhere than their hashes say. */
+  place: (elsewhere: ReadonlyMap<string, number>) => void;
   /** All of them, each time from another one on. */
   inTurn: () => Shard[];
   /** A name that changes when that of any shard does; a shard that has not answered yet has none in it. */
@@ -29,7 +33,10 @@ export function createShards(stores: readonly ConnectedStore[]): Shards {
   }));
   if (!first) throw new Error("there is no shard");
   const all: Shards["all"] = [first, ...others];
-  const ofHash = (hash: number): Shard => all[hash % all.length] ?? first;
+  const home = (hash: number): Shard => all[hash % all.length] ?? first;
+  const homeOf = (accountId: string): Shard => home(accountHash(accountId));
+  let placed = new Map<string, Shard>();
+  let placedHashes = new Map<number, readonly Shard[]>();
   let turn = 0;
   return {
     all,
@@ -37,8 +44,15 @@ export function createShards(stores: readonly ConnectedStore[]): Shards {
       turn = (turn + 1) % all.length;
       return [...all.slice(turn), ...all.slice(0, turn)];
     },
-    ofHash,
-    of: others.length === 0 ? () => first : (accountId) => ofHash(accountHash(accountId)),
+    ofHash: (hash) => placedHashes.get(hash) ?? [home(hash)],
+    homeOf,
+    of: others.length === 0 ? () => first : (accountId) => placed.get(accountId) ?? homeOf(accountId),
+    place: (elsewhere) => {
+      placed = new Map([...elsewhere].map(([accountId, index]) => [accountId, all[index] ?? homeOf(accountId)]));
+      placedHashes = new Map(
+        [...placed].map(([accountId, shard]) => [accountHash(accountId), [shard, homeOf(accountId)]]),
+      );
+    },
     generation: () => {
       const generations = all.map((shard) => shard.generation());
       return generations.every((generation) => generation === "") ? "" : generations.join(".");

@@ -73,7 +73,14 @@ export function actor(hot: HotStore, names = freshNames()) {
     fund: (nanos: number, version = 1, spent = 0) =>
       one("", writeBalance(account, fundsOf(nanos, version, spent), hot.generation())),
     spend: (nanos: number, version = 1) =>
-      one("", writeSpending(key, { nanos: BigInt(nanos), version: BigInt(version) }, hot.generation())),
+      one(
+        "",
+        writeSpending(
+          { accountId: account, keyId: key },
+          { nanos: BigInt(nanos), version: BigInt(version) },
+          hot.generation(),
+        ),
+      ),
     setAccount: (status = "active", requestsPerMinute = 0, version = 1, maxConcurrent = 0) => {
       const limits = { requestsPerMinute, maxConcurrent, limitNanos: null };
       return one("", writeAccount({ accountId: account, status, ...limits, version: BigInt(version) }));
@@ -99,7 +106,7 @@ export function actor(hot: HotStore, names = freshNames()) {
       byRelay(["authorize", ip, key, account, mayBeUsedUp ? "1" : "", address]),
     reserve: (rid: string, estimate: number, { model = "m", ip = "", keyId = key, address = "" } = {}) =>
       byRelay(["reserve", rid, String(ridTimeMs(rid)), ip, keyId, account, model, String(estimate), address]),
-    extend: (rid: string, total: number, least = 0) => byRelay(["extend", rid, String(total), String(least)]),
+    extend: (rid: string, total: number, least = 0) => byRelay(["extend", rid, String(total), String(least), account]),
     restore: (rid: string, held: number, cost = 0) =>
       byRelay([
         "restore",
@@ -111,11 +118,11 @@ export function actor(hot: HotStore, names = freshNames()) {
         record(cost > 0 ? `part ${cost} ${rid}` : ""),
       ]),
     checkpoint: (rid: string, cost: number) =>
-      byRelay(["checkpoint", rid, String(cost), record(`part ${cost} ${rid}`)]),
+      byRelay(["checkpoint", rid, String(cost), record(`part ${cost} ${rid}`), account]),
     settle: (rid: string, cost: number) =>
       byRelay(["settle", rid, account, key, String(cost), record(`final ${cost} ${rid}`)]),
-    release: (rid: string) => byRelay(["release", rid]),
-    lookup: async (rid: string) => (await byRelay(["lookup", rid])).number,
+    release: (rid: string) => byRelay(["release", rid, account]),
+    lookup: async (rid: string) => (await byRelay(["lookup", rid, account])).number,
     endSession: (ended = session) => one("", ["end-session", ended, "200"]),
     post: (rid: string, booked: number, isFinal = true) => one("", ["post", rid, String(booked), isFinal ? "1" : "0"]),
     sums: () => hot.readSums(account),

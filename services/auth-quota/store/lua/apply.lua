@@ -15,6 +15,21 @@ local ofCalls = {
 }
 local fetchCosts
 
+-- Which argument of an operation names its account, so that one that has left is answered MOVED (M11). It may be empty: a
+-- relay of the version before names none.
+local accountAt = {
+  authorize = 3, reserve = 5, extend = 4, checkpoint = 4, restore = 2, settle = 2, ['settle-own'] = 2, release = 2,
+  lookup = 2, draw = 3, ['draw-proven'] = 3, lease = 4, ['release-lease'] = 2, ['settle-leased'] = 3,
+  ['settle-leased-proven'] = 3, ['post-leased'] = 2, ['lookup-leased'] = 1, balance = 1, spending = 2,
+  ['account-settings'] = 1, ['key-settings'] = 2,
+}
+
+local function hasLeft(name, first)
+  local at = accountAt[name]
+  local id = at and ARGV[first + at - 1] or ''
+  return id ~= '' and account(id).moved == 'gone'
+end
+
 local function find(name)
   if not operations[name] and string.find(name, 'leased', 1, true) then
     fetchCosts = addLeasedOperations()
@@ -37,6 +52,9 @@ local function answer(name, first)
   local rid = ofCalls[name] and ARGV[first]
   if rid and waiting[rid] then
     return verdicts.NEED, 0, nil, count
+  end
+  if hasLeft(name, first) then
+    return verdicts.MOVED, 0, nil, count
   end
   local verdict, number, text = operation(unpack(ARGV, first, first + count - 1))
   if rid and verdict == verdicts.NEED then

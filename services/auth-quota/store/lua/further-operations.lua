@@ -12,7 +12,7 @@ local function addFurtherOperations()
     return verdicts.OK, 0, key(keyId).models
   end }
 
-  operations.extend = { 3, function(rid, totalText, minText)
+  operations.extend = { 4, function(rid, totalText, minText)
     local total, least = toNumber(totalText), toNumber(minText)
     local call = readCall(rid)
     if not call or call.state ~= 'held' or call.session ~= session then
@@ -44,7 +44,7 @@ local function addFurtherOperations()
     return verdicts.OK, total
   end }
 
-  operations.checkpoint = { 3, function(rid, costText, record)
+  operations.checkpoint = { 4, function(rid, costText, record)
     local cost = toNumber(costText)
     local call = readCall(rid)
     if not call or call.state ~= 'held' or call.session ~= session then
@@ -84,7 +84,7 @@ local function addFurtherOperations()
   end }
 
   -- A release may overtake its reserve on another stream: the id is remembered, so that no hold is made any more.
-  operations.release = { 1, function(rid)
+  operations.release = { 2, function(rid)
     local call = readCall(rid)
     if not call then
       local mark = newCall()
@@ -114,7 +114,7 @@ local function addFurtherOperations()
 
   local states = { held = 1, released = 2, expired = 3, settled = 4, posted = 5 }
 
-  operations.lookup = { 1, function(rid)
+  operations.lookup = { 2, function(rid)
     local call = readCall(rid)
     return verdicts.OK, call and states[call.state] or 0
   end }
@@ -179,7 +179,7 @@ local function addFurtherOperations()
     return takeOver(found, name, 'posted', posted, version, askedIn)
   end }
 
-  operations.spending = { 4, function(keyId, spent, version, askedIn)
+  operations.spending = { 5, function(keyId, _, spent, version, askedIn)
     return takeOver(key(keyId), prefix .. ':key:' .. keyId, 'spent', spent, version, askedIn)
   end }
 end

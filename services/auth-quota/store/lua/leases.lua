@@ -140,6 +140,9 @@ local function addLeaseOperations()
       return verdict, number
     end
     local payer, used = account(accountId), key(keyId)
+    if payer.moved then
+      return verdicts.OK, 0
+    end
     local known = readCall(rid)
     if known then
       if known.state ~= 'leased' then
@@ -210,7 +213,7 @@ local function addLeaseOperations()
   end }
 
   -- Gives a lease back of which so many calls began that its relay never tells of: what they took of the rate is gone.
-  operations['release-lease'] = { 2, function(rid, untoldText)
+  operations['release-lease'] = { 3, function(rid, _, untoldText)
     local lease = readCall(rid)
     if lease and lease.state == 'leased' and lease.session == session then
       change(rid, lease)

@@ -26,6 +26,9 @@ operations.reserve = { 8, function(rid, ridMs, ip, keyId, accountId, model, esti
   if service.gate then
     return verdicts.UNAVAILABLE
   end
+  if account(accountId).moved then
+    return verdicts.MOVED
+  end
   local verdict, number = refuseByIp(ip)
   if not verdict then
     verdict, number = refuseByKey(keyId, accountId, true, false, address)

@@ -19,10 +19,14 @@
 --       What a call draws leaves the lease in the same step, so M2 and M3 hold with leases as without.
 --   M10 a call that ended within a lease has no text of its own but stands in a book, which weighs what its calls owe, in
 --       state summed. Its charge leaves the lease and enters the book in the same run, once; so does its booking.
+--   M11 an account is in one shard. One that it has left is marked gone, and answers all that is asked about it with MOVED;
+--       one that it is leaving grants nothing. No shard takes an account before all others are marked gone, which none
+--       is while anything of it is held or owed there. Steps of moves are numbered: an older one changes nothing.
 --
 -- Keys, all in one slot by their common tag, named from KEYS[1]:
 --   :account:<id>   hash  posted posted_version posted_in spent spent_version | held unposted open pending arrival |
---                         status per_minute max_concurrent limit version | leases: their rids, by spaces
+--                         status per_minute max_concurrent limit version | leases: their rids, by spaces |
+--                         moved: leaving or gone, move: number of the last step of a move of it (M11)
 --                         posted_in: generation in which the balance was asked for; in another one it counts as not
 --                         loaded. arrival: theoretical arrival time (us) of the account's rate limiter
 --   :key:<id>       hash  spent spent_version spent_in | held unposted open arrival |
@@ -76,6 +80,8 @@ local verdicts = {
   -- SKEWED: nothing was decided, because the id's time is too far from now; the number is how many ms it is ahead.
   -- CONCURRENCY: too many calls under way; relays are told ACCOUNT_RATE.
   NEED = 100, MORE = 101, SKEWED = 102, CONCURRENCY = 103, ADDRESS = 104,
+  -- The account has left this shard, or is leaving it and this would keep it here.
+  MOVED = 105,
 }
 -- PROOF: a proof that the call was granted, because no hold of this session shows it.
 local needs = { ACCOUNT = 1, BALANCE = 2, KEY = 4, SPENDING = 8, IDENTITY = 16, PROOF = 32 }
@@ -170,9 +176,9 @@ local function account(id)
     return found
   end
   local posted, postedVersion, postedIn, spent, spentVersion, held, unposted, open, pending, arrival, status, perMinute,
-    maxConcurrent, limit, version, leases = unpack(redis.call('HMGET', prefix .. ':account:' .. id, 'posted',
+    maxConcurrent, limit, version, leases, moved, move = unpack(redis.call('HMGET', prefix .. ':account:' .. id, 'posted',
       'posted_version', 'posted_in', 'spent', 'spent_version', 'held', 'unposted', 'open', 'pending', 'arrival', 'status',
-      'per_minute', 'max_concurrent', 'limit', 'version', 'leases'))
+      'per_minute', 'max_concurrent', 'limit', 'version', 'leases', 'moved', 'move'))
   found = {
     posted = tonumber(posted or 0),
     postedVersion = postedVersion and tonumber(postedVersion),
@@ -190,6 +196,8 @@ local function account(id)
     limit = tonumber(limit or ''),
     version = version and tonumber(version),
     leases = leases or '',
+    moved = moved,
+    move = tonumber(move or 0),
   }
   accounts[id] = found
   return found

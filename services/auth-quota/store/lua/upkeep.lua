@@ -136,6 +136,90 @@ local function addRareOperations()
     return verdicts.OK
   end }
 
+  -- Whether a step of a move comes too late: a later one was made, or this one has taken the account in.
+  local function isOutdated(found, number)
+    return number < found.move or (number == found.move and not found.moved)
+  end
+
+  local function mark(id, found, moved, number)
+    found.moved, found.move = moved, number
+    redis.call('HSET', prefix .. ':account:' .. id, 'moved', moved, 'move', int(number))
+  end
+
+  -- A process of the version before accounts moved takes no notice of a mark. All newer ones begin their names alike.
+  local function runsOldProcess()
+    local fields = redis.call('HGETALL', serviceName)
+    for i = 1, #fields, 2 do
+      local ranMs = string.match(fields[i], '^seen:') and not string.match(fields[i], '^seen:moves%-')
+        and tonumber(string.match(fields[i + 1], ' (%d+)$'))
+      if ranMs and nowMs - ranMs < 60000 then
+        return true
+      end
+    end
+    return false
+  end
+
+  -- Has an account leave: nothing new is granted, leases are asked back, and when nothing is held or owed it is gone.
+  -- The number: how many calls and charges are left. UNAVAILABLE: this shard has lost data, or an old process runs.
+  operations.leave = { 2, function(id, numberText)
+    local found, number = account(id), tonumber(numberText)
+    if isOutdated(found, number) then
+      return verdicts.NO_HOLD
+    end
+    if found.moved == 'gone' then
+      mark(id, found, 'gone', number)
+      return verdicts.OK
+    end
+    if runsOldProcess() then
+      return verdicts.UNAVAILABLE
+    end
+    mark(id, found, 'leaving', number)
+    recallLeases(id)
+    local left = found.open + found.pending
+    if left > 0 or found.held ~= 0 or found.unposted ~= 0 or found.leases ~= '' then
+      return verdicts.NO_HOLD, left
+    end
+    if service.gate then
+      return verdicts.UNAVAILABLE
+    end
+    mark(id, found, 'gone', number)
+    return verdicts.OK
+  end }
+
+  -- Marks an account again, in a shard that has lost data.
+  operations.mark = { 3, function(id, numberText, moved)
+    local found, number = account(id), tonumber(numberText)
+    if isOutdated(found, number) then
+      return verdicts.NO_HOLD
+    end
+    mark(id, found, moved, number)
+    return verdicts.OK
+  end }
+
+  -- Takes an account in, after all other shards have marked it gone; its keys before it. Sums and settings that are known
+  -- from an earlier stay count as not loaded, as after a loss.
+  operations['arrive-key'] = { 3, function(keyId, id, numberText)
+    if isOutdated(account(id), tonumber(numberText)) then
+      return verdicts.NO_HOLD
+    end
+    redis.call('HDEL', prefix .. ':key:' .. keyId, 'spent_in', 'version', 'whole')
+    local used = key(keyId)
+    used.isLoaded, used.version = false, nil
+    return verdicts.OK
+  end }
+
+  operations.arrive = { 2, function(id, numberText)
+    local found, number = account(id), tonumber(numberText)
+    if isOutdated(found, number) then
+      return verdicts.NO_HOLD
+    end
+    local name = prefix .. ':account:' .. id
+    redis.call('HSET', name, 'move', int(number))
+    redis.call('HDEL', name, 'moved', 'posted_in', 'version')
+    found.moved, found.move, found.isLoaded, found.version = nil, number, false, nil
+    return verdicts.OK
+  end }
+
   -- A deleted key that nothing is owed for any more; nobody loads it again.
   operations['forget-key'] = { 1, function(id)
     local found = key(id)
