@@ -6,11 +6,11 @@ import { patchText } from "#shared/testing/patch-source.ts";
 import { archiveFaultPoints } from "../../../services/billing/testing/fault-points.ts";
 import { chargeFaultPoints } from "../../../services/console/testing/fault-points.ts";
 import { fileNameOf } from "./fault-file.ts";
-import { faultPoints } from "./fault-points.ts";
+import { faultPoints, moveFaultPoints } from "./fault-points.ts";
 import { shortLeases, taskFaultPoints } from "./task-fault-points.ts";
 
 const root = join(import.meta.dirname, "../../..");
-const allFaultPoints = [...faultPoints, ...taskFaultPoints];
+const allFaultPoints = [...faultPoints, ...moveFaultPoints, ...taskFaultPoints];
 
 const markOf = /\bfaultPoint\("([^"]+)"\)/g;
 

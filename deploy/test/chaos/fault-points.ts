@@ -99,6 +99,12 @@ export const faultPoints: readonly FaultPoint[] = [
   },
 ];
 
+/** Between the steps of an account's move to another shard, which no round of chaos has (see ../failover). */
+export const moveFaultPoints: readonly FaultPoint[] = [
+  { name: "auth-quota: an account has left, nobody has it", service: "auth-quota" },
+  { name: "auth-quota: an account has arrived, PostgreSQL does not know", service: "auth-quota" },
+];
+
 /** Points for a driver to arm, one at a time. */
 export type FaultFolder = {
   /** Variables with which a service looks at its points, and with which its sources are patched. */

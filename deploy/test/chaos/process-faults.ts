@@ -43,14 +43,23 @@ export async function strikeAnywhere(scenario: Scenario, round: Round, name: Vic
   await victim.restart();
 }
 
-/** Lets a process kill itself at a fault point, and starts it again. Throws when it has not within 30 s. */
-export async function strikeAt(scenario: Scenario, round: Round, point: FaultPoint): Promise<void> {
+/**
+ * Lets a process kill itself at a fault point, and starts it again; `lead` brings it there. Throws when it has not within
+ * 30 s.
+ */
+export async function strikeAt(
+  scenario: Scenario,
+  round: Round,
+  point: FaultPoint,
+  lead?: () => Promise<unknown>,
+): Promise<void> {
   const { faults, random } = scenario;
   const service = serviceOf(scenario, point.service);
   await round.more(random.between(5, 15));
   const isDead = (): boolean => !faults.isArmed(point) && !service.isRunning();
   try {
     await armAndProvoke(scenario, round, point);
+    await lead?.();
     await until(`${point.service} dies at its fault point`, isDead, deathTimeoutMs);
   } finally {
     await faults.disarm(point);

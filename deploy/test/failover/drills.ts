@@ -2,6 +2,7 @@ import { backupDrills } from "./backup-drills.ts";
 import { consumerDrills } from "./consumer-drills.ts";
 import type { Drill } from "./drill.ts";
 import { leaseDrills } from "./lease-drills.ts";
+import { moveDrills } from "./move-drills.ts";
 import { natsDrills } from "./nats-drills.ts";
 import { postgresDrills } from "./postgres-drills.ts";
 import { redisDrills } from "./redis-drills.ts";
@@ -11,6 +12,7 @@ import { zoneDrills } from "./zone-drills.ts";
 export const drills: readonly Drill[] = [
   ...postgresDrills,
   ...redisDrills,
+  ...moveDrills,
   ...leaseDrills,
   ...natsDrills,
   ...consumerDrills,

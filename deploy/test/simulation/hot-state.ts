@@ -86,7 +86,7 @@ function parse(key: string, text: string): HotCall {
 }
 
 export const most = (one: bigint, other: bigint): bigint => (one > other ? one : other);
-const isWeighing = (call: HotCall): boolean => call.open > 0 || isOwing(call);
+const isWeighing = (call: HotCall): boolean => call.open > 0 || (isOwing(call) && call.amount > call.booked);
 export const isOwing = ({ state }: HotCall): boolean => state === "settled" || state === "expired";
 
 export type Sums = { held: bigint; unposted: bigint };

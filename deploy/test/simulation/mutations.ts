@@ -107,11 +107,10 @@ export const mutations: Mutation[] = [
     patches: [
       {
         file: "auth-quota/handlers/post.ts",
-        find: "  for (const chunk of chunks(owned.map(({ operation }) => operation))) {\n",
+        find: "  for (const chunk of chunks(owned)) {\n",
         replace:
-          "  const all = owned.map(({ operation }) => operation);\n" +
-          "  const posts = all.filter(([name]) => name === 'post');\n" +
-          "  const sums = all.filter(([name]) => name !== 'post');\n" +
+          "  const posts = owned.filter(({ operation: [name] }) => name === 'post');\n" +
+          "  const sums = owned.filter(({ operation: [name] }) => name !== 'post');\n" +
           "  for (const chunk of [...chunks(posts), ...chunks(sums)]) {\n",
       },
     ],

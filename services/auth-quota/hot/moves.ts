@@ -120,8 +120,8 @@ async function arrive(target: HotStore, { accountId, number, keyIds }: Arrival):
 }
 
 /**
- * A shard says that an account has left it, and PostgreSQL that it is there: it was restored to before a move. The shards
- * know better: the one that has not marked it as gone has it.
+ * A shard says that an account has left it, and PostgreSQL that it is there: it was restored to before a move. The
+ * shards know better: the one that has not marked it as gone has it.
  */
 async function findAgain({ database, shards, log }: MoveDeps, accountId: string): Promise<void> {
   const marks = await Promise.all(shards.all.map((shard) => shard.readMove(accountId)));

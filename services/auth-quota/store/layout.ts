@@ -19,7 +19,7 @@ export async function readLayout(database: Database): Promise<Layout | undefined
 /** The generation of a shard whose number was changed: it begins as one that has lost everything. */
 const changed = "changed";
 
-/** Records another number of shards, in which no account is moved, unless somebody else has changed it; undefined then. */
+/** Records another number of shards, with no account moved, unless somebody else has changed it; undefined then. */
 export async function changeLayout(database: Database, from: Layout, shards: number): Promise<Layout | undefined> {
   const rows = await database.query<Layout>(
     `with moved as (delete from auth_quota.account_shard where exists (
