@@ -44,8 +44,8 @@ export async function strikeAnywhere(scenario: Scenario, round: Round, name: Vic
 }
 
 /**
- * Lets a process kill itself at a fault point, and starts it again; `lead` brings it there. Throws when it has not within
- * 30 s.
+ * Lets a process kill itself at a fault point, and starts it again; `lead` brings it there. Throws when it has not
+ * within 30 s.
  */
 export async function strikeAt(
   scenario: Scenario,

@@ -121,7 +121,8 @@ export const mutations: Mutation[] = [
       "money is held without looking whether it is there",
       script,
       "local function available(accountId)\n  local found = account(accountId)\n",
-      "local function available(accountId)\n  local found = account(accountId)\n  if true then return found.posted end\n",
+      "local function available(accountId)\n" +
+        "  local found = account(accountId)\n  if true then return found.posted end\n",
     ),
   ),
   startingAt(
