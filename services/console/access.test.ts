@@ -51,6 +51,7 @@ function pathOf({ url }: Route, accountId = "acme"): string {
     .replace(":personId", victim.personId)
     .replace(/:invitationId|:sessionId|:topUpId|:batchId/, nobodysId)
     .replace(":id", url.startsWith("/operator/people") ? nobodysId : "acme")
+    .replace(":domain", "example.org")
     .replace(":token", "t".repeat(43));
 }
 

@@ -12,16 +12,19 @@ import type { Identity } from "#shared/grpc/identity.ts";
 import { connectGrpc, unaryClient } from "#shared/grpc/grpc.ts";
 import { createHealth } from "#shared/process/health.ts";
 import { every } from "#shared/process/lifecycle.ts";
-import { publicRules } from "#shared/net/guarded-agent.ts";
+import { publicRules, type FetchRules } from "#shared/net/guarded-agent.ts";
 import type { Logger } from "#shared/process/log.ts";
 import { createRegistry, serveOps } from "#shared/metrics/ops.ts";
 import { createPool, probe, type Pool } from "#shared/stores/postgres.ts";
 import { traceShareOf } from "#shared/process/tracing.ts";
 import { deliverDue } from "./alerts/deliver.ts";
 import { findCrossings } from "./alerts/find-crossings.ts";
+import { lookAtDomains } from "./domains/look-again.ts";
+import { createTxtRecords } from "./txt-records.ts";
 import { createMailer } from "./mailer.ts";
 import { ensureBootstrap } from "./sign-in/bootstrap.ts";
 import type { Config } from "./config.ts";
+import type { Deps } from "./deps.ts";
 import { createMetrics } from "./metrics.ts";
 import { oidcOf } from "./credentials/oidc.ts";
 import { createPasswords } from "./credentials/passwords.ts";
@@ -54,12 +57,20 @@ const deliveriesMs = 1_000;
 const chargesMs = 5_000;
 const resealMs = 600_000;
 
+/** What is outside, where tests have their own. */
+export type Outside = {
+  /** Where webhooks may be. */
+  webhookRules?: FetchRules;
+  /** Servers that are asked for DNS records; none: those of the machine. */
+  dnsServers?: readonly string[];
+};
+
 /** Starts the service. PostgreSQL, auth-quota and billing may be up, down or on their way. */
 export async function startApp(
   config: Config,
   log: Logger,
   clock: Clock = systemClock,
-  webhookRules = publicRules,
+  { webhookRules = publicRules, dnsServers = [] }: Outside = {},
 ): Promise<App> {
   await using resources = new AsyncDisposableStack();
   const box = createSecretBox(readSecretsKeys(readFileSync(config.SECRETS_KEY_FILE, "utf8")));
@@ -70,7 +81,7 @@ export async function startApp(
   const credentials = resources.use(openGrpcCredentials(config, log, registry));
   const connect = (address: string, peer: Identity) => resources.use(connectGrpc(address, credentials, peer));
   const toBilling = connect(config.BILLING_ADDRESS, "billing");
-  const deps = {
+  const deps: Deps = {
     pool,
     authQuota: unaryClient(AuthQuotaService, connect(config.AUTH_QUOTA_ADDRESS, "auth-quota"), callTimeoutMs),
     billing: unaryClient(BillingService, toBilling, callTimeoutMs),
@@ -81,6 +92,8 @@ export async function startApp(
     passwords: await createPasswords(cost),
     box,
     oidc: oidcOf(config, callTimeoutMs, log),
+    domainSignIn: config.DOMAIN_SIGN_IN === "on",
+    txtRecords: createTxtRecords(dnsServers),
     clock,
     payments: createPayments(config, clock),
     mailer: createMailer(config),
@@ -93,17 +106,7 @@ export async function startApp(
     log,
   };
   const reasons = await keepWatch(resources, pool, log);
-  const { payments } = deps;
-  if (payments) {
-    const paying = { ...deps, payments };
-    resources.use(every(sweepMs, () => settlePendingTopUps(paying), log));
-    resources.use(every(alertsMs, () => chargeDue(paying), log));
-    resources.use(every(chargesMs, () => chargePending(paying), log));
-  }
-  resources.use(every(alertsMs, () => findCrossings(deps), log));
-  resources.use(every(sweepMs, () => endPlaygroundKeys(deps), log));
-  resources.use(every(deliveriesMs, () => deliverDue(deps), log));
-  if (box.isRotating) resources.use(every(resealMs, () => resealAll(deps), log));
+  workByItself(resources, deps);
   let isStopping = false;
   const notReady = (): string[] => [...reasons(), ...(isStopping ? ["stopping"] : [])];
   const ops = resources.use(await serveOps({ host: config.OPS_HOST, port: config.OPS_PORT }, registry, notReady));
@@ -123,6 +126,23 @@ export async function startApp(
   const { port } = server.server.address() as AddressInfo;
   const owned = resources.move();
   return { httpPort: port, opsPort: ops.port, [Symbol.asyncDispose]: () => owned.disposeAsync() };
+}
+
+/** What the service does without being asked. */
+function workByItself(resources: AsyncDisposableStack, deps: Deps): void {
+  const { log, box } = deps;
+  const { payments } = deps;
+  if (payments) {
+    const paying = { ...deps, payments };
+    resources.use(every(sweepMs, () => settlePendingTopUps(paying), log));
+    resources.use(every(alertsMs, () => chargeDue(paying), log));
+    resources.use(every(chargesMs, () => chargePending(paying), log));
+  }
+  resources.use(every(alertsMs, () => findCrossings(deps), log));
+  resources.use(every(sweepMs, () => endPlaygroundKeys(deps), log));
+  if (deps.domainSignIn) resources.use(every(sweepMs, () => lookAtDomains(deps), log));
+  resources.use(every(deliveriesMs, () => deliverDue(deps), log));
+  if (box.isRotating) resources.use(every(resealMs, () => resealAll(deps), log));
 }
 
 // Whether PostgreSQL answers; and the bootstrap token, as soon as it does.

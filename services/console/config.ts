@@ -66,6 +66,12 @@ export const variables = Type.Object({
     maxLength: 60,
     default: "",
   }),
+  DOMAIN_SIGN_IN: Type.Union([Type.Literal("off"), Type.Literal("on")], {
+    description:
+      "Whether accounts may claim a domain whose people become members at their first sign-in through the issuer. " +
+      "Only with an issuer that checks addresses; needs OIDC_ISSUER.",
+    default: "off",
+  }),
   ALLOW_PLAIN_HTTP: Type.Union([Type.Literal("never"), Type.Literal("loopback")], {
     description: "Whether browsers on this machine may connect without TLS; all others need HTTPS.",
     default: "never",
@@ -186,6 +192,7 @@ const isLocal = (protocol: string, hostname: string): boolean =>
 
 function problemOfOidc(config: Config): string | undefined {
   const { OIDC_ISSUER, OIDC_CLIENT_ID, OIDC_CLIENT_SECRET_FILE, OIDC_NAME, ALLOW_PLAIN_HTTP } = config;
+  if (config.DOMAIN_SIGN_IN === "on" && OIDC_ISSUER === "") return "DOMAIN_SIGN_IN=on needs OIDC_ISSUER";
   const all = [OIDC_ISSUER, OIDC_CLIENT_ID, OIDC_CLIENT_SECRET_FILE, OIDC_NAME];
   if (all.every((value) => value === "")) return undefined;
   if (all.some((value) => value === "")) {

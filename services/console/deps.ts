@@ -8,6 +8,7 @@ import type { FetchRules } from "#shared/net/guarded-agent.ts";
 import type { Logger } from "#shared/process/log.ts";
 import type { Pool } from "#shared/stores/postgres.ts";
 import type { Mailer } from "./mailer.ts";
+import type { TxtRecords } from "./txt-records.ts";
 import type { Metrics } from "./metrics.ts";
 import type { Oidc } from "./credentials/oidc.ts";
 import type { Passwords } from "./credentials/passwords.ts";
@@ -28,6 +29,10 @@ export type Deps = {
   box: SecretBox;
   /** Undefined: sign-in by password only. */
   oidc: Oidc | undefined;
+  /** Whether accounts may take people in by a domain of theirs. */
+  domainSignIn: boolean;
+  /** What DNS says. */
+  txtRecords: TxtRecords;
   clock: Clock;
   /** The payment provider; undefined: top-ups by voucher only. */
   payments: PaymentProvider | undefined;

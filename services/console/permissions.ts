@@ -3,6 +3,11 @@ export const memberRoles = ["owner", "admin", "developer", "billing", "viewer"] 
 
 export type MemberRole = (typeof memberRoles)[number];
 
+/** What may be given to whoever an issuer says is of a domain: neither a role that lets people in, nor one above it. */
+export const domainRoles = ["viewer", "billing", "developer"] as const satisfies MemberRole[];
+
+export type DomainRole = (typeof domainRoles)[number];
+
 /** An operator runs the installation; everybody else is somebody in single accounts. */
 export type Role = MemberRole | "operator";
 
@@ -31,6 +36,7 @@ export const permissions = {
   "alerts.manage": ["owner", "admin", "billing"],
   "members.view": everybody,
   "members.manage": ["owner", "admin", "operator"],
+  "domains.manage": ["owner"],
   "account-audit.view": ["owner", "admin", "operator"],
   "business.view": ["operator"],
   "accounts.manage": ["operator"],

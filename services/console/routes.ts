@@ -20,6 +20,9 @@ import { catalogVersionRoutes } from "./routes/operator/catalog-versions.ts";
 import { upstreamTestRoutes } from "./routes/operator/upstream-test.ts";
 import { budgetRoutes } from "./routes/account/budget.ts";
 import { callRoutes } from "./routes/account/calls.ts";
+import { domainRoutes } from "./routes/account/domains.ts";
+import { firstPasswordRoutes } from "./routes/person/first-password.ts";
+import { issuerRoutes } from "./routes/person/from-issuer.ts";
 import { identityRoutes } from "./routes/person/identities.ts";
 import { installationRoutes } from "./routes/operator/installation.ts";
 import { ledgerDocumentRoutes } from "./routes/account/ledger-documents.ts";
@@ -46,6 +49,7 @@ export function allRoutes(deps: Deps): Route[] {
   return [
     setupRoutes,
     signInRoutes,
+    issuerRoutes,
     invitationRoutes,
     overviewRoutes,
     keyRoutes,
@@ -63,10 +67,12 @@ export function allRoutes(deps: Deps): Route[] {
     alertRoutes,
     playgroundRoutes,
     quickStartRoutes,
+    domainRoutes,
     memberRoutes,
     accountAuditRoutes,
     profileRoutes,
     secondFactorRoutes,
+    firstPasswordRoutes,
     identityRoutes,
     passwordResetRoutes,
     businessRoutes,

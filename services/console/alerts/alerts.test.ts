@@ -50,7 +50,7 @@ before(async () => {
     isAllowedAddress: (address: string) => address === "127.0.0.1",
   };
   const mail = { SMTP_URL_FILE: mailbox.urlFile, MAIL_FROM: "relay@example.org" };
-  world = resources.use(await startWorld(mail, rules));
+  world = resources.use(await startWorld(mail, { webhookRules: rules }));
   // Of several replicas one tells.
   await world.startReplica();
   const operator = await setUp(world);

@@ -41,6 +41,9 @@ export const topUpFailed = (
   { topUpId, amountNanos, reason }: { topUpId: string; amountNanos: bigint; reason: string },
 ): NewEvent => eventOf(accountId, at, "top_up.failed", { top_up_id: topUpId, amount_nanos: `${amountNanos}`, reason });
 
+export const domainLapsed = ({ accountId, at }: Found, domain: string): NewEvent =>
+  eventOf(accountId, at, "domain.lapsed", { domain });
+
 export const testEvent = (accountId: string, at: Date): NewEvent => eventOf(accountId, at, "test", {});
 
 function eventOf(accountId: string, at: Date, type: string, data: AlertEvent["data"]): NewEvent {
@@ -54,6 +57,7 @@ export const eventWords: Readonly<Record<string, string>> = {
   "key.limit_reached": "Limit of a key",
   "account.budget_reached": "Budget of the account",
   "top_up.failed": "Automatic top-up",
+  "domain.lapsed": "Sign-in by domain",
   test: "Test",
 };
 
@@ -69,6 +73,12 @@ export function mailOf({ type, data }: AlertEvent, consoleUrl: URL): { subject: 
     const subject = `The balance of ${accountId} is below ${threshold}`;
     const text = `The balance of the account ${accountId} is ${balance}. Without money its calls are refused.`;
     return { subject, text: `${text}\n\nAdd credits: ${link("/top-up")}${end}` };
+  }
+  if (type === "domain.lapsed") {
+    const domain = String(data["domain"]);
+    const subject = `Sign-in by ${domain} has ended`;
+    const text = `The TXT record of ${domain} is gone for days: nobody joins ${accountId} by this domain any more.`;
+    return { subject, text: `${text}\n\nPublish it again, then verify it: ${link("/members/domains")}${end}` };
   }
   if (type === "top_up.failed") {
     const [sum, reason] = [amount(data["amount_nanos"]), String(data["reason"])];

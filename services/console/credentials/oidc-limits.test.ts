@@ -19,17 +19,17 @@ it("an issuer that answers more than can be read, nothing, or in the clear count
   await using issuer = await startIssuer();
   issuer.floodBytes = 300_000;
   const flooded = createOidc({ ...settings, issuer: new URL(issuer.url), timeoutMs: 5_000 }, log);
-  assert.equal(await flooded.begin(), undefined);
+  assert.equal(await flooded.begin({}), undefined);
   issuer.floodBytes = 0;
-  assert.ok(await flooded.begin());
+  assert.ok(await flooded.begin({}));
   const silent = createServer();
   await new Promise<void>((resolve) => silent.listen(0, "127.0.0.1", resolve));
   const { port } = silent.address() as AddressInfo;
   const patient = createOidc({ ...settings, issuer: new URL(`http://127.0.0.1:${port}`), timeoutMs: 50 }, log);
-  assert.equal(await patient.begin(), undefined);
+  assert.equal(await patient.begin({}), undefined);
   silent.close();
   const strict = createOidc({ ...settings, issuer: new URL(issuer.url), timeoutMs: 5_000, allowPlainHttp: false }, log);
-  assert.equal(await strict.begin(), undefined, "plain HTTP is for this machine and when it is allowed");
+  assert.equal(await strict.begin({}), undefined, "plain HTTP is for this machine and when it is allowed");
 });
 
 it("the settings are all or none, and the issuer is reached over HTTPS unless it is on this machine", () => {

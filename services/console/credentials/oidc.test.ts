@@ -1,17 +1,14 @@
 import assert from "node:assert/strict";
-import { writeFileSync } from "node:fs";
-import { mkdtempDisposable } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join as joinPath } from "node:path";
 import { after, afterEach, before, describe, it } from "node:test";
 import { Secret, TOTP } from "otpauth";
 import { problems } from "../html/problem.ts";
 import { failuresBeforeLock } from "../store/people.ts";
 import type { Browser, SeenPage } from "../testing/browser.ts";
-import { startWorld, type World } from "../testing/console.ts";
-import { otherKey, startIssuer, type Issuer } from "../testing/oidc-provider.ts";
+import type { World } from "../testing/console.ts";
+import { begin, leadsTo, noteOf, sessionCookie, startIssuerWorld } from "../testing/issuer-world.ts";
+import { otherKey, type Issuer } from "../testing/oidc-provider.ts";
 import { checkPage } from "../testing/pages.ts";
-import { join, password, setUp, signIn, type TestPerson } from "../testing/people.ts";
+import { join, password, signIn, type TestPerson } from "../testing/people.ts";
 
 const resources = new AsyncDisposableStack();
 let world: World;
@@ -20,41 +17,15 @@ let operator: TestPerson;
 let ownKey: Issuer["key"];
 
 before(async () => {
-  issuer = resources.use(await startIssuer());
+  ({ world, issuer, operator } = resources.use(await startIssuerWorld()));
   ownKey = issuer.key;
-  const folder = resources.use(await mkdtempDisposable(joinPath(tmpdir(), "console-oidc-")));
-  const secretFile = joinPath(folder.path, "secret");
-  writeFileSync(secretFile, `${issuer.clientSecret}\n`);
-  world = resources.use(
-    await startWorld({
-      ALLOW_PLAIN_HTTP: "loopback",
-      OIDC_ISSUER: issuer.url,
-      OIDC_CLIENT_ID: issuer.clientId,
-      OIDC_CLIENT_SECRET_FILE: secretFile,
-      OIDC_NAME: "Example <Login>",
-    }),
-  );
-  operator = await setUp(world);
-  world.neighbours.addAccount("acme");
 });
 after(() => resources.disposeAsync());
 afterEach(() => Object.assign(issuer, { refusal: undefined, tamper: undefined, key: ownKey, floodBytes: 0 }));
 
-const session = "__Host-session";
+const session = sessionCookie;
 let people = 0;
 const someone = (): Promise<TestPerson> => join(world, operator.browser, "acme", "developer");
-
-/** Where the page sends the browser. */
-function leadsTo(seen: SeenPage): URL {
-  assert.equal(seen.status, 200, seen.text);
-  const url = /^0; url=(.+)$/.exec(seen.headers.get("refresh") ?? "")?.[1] ?? "";
-  return new URL(url);
-}
-
-async function begin(browser: Browser, next = "/"): Promise<URL> {
-  await browser.get("/sign-in");
-  return leadsTo(await browser.post("/sign-in/oidc", { next }));
-}
 
 /** Through the issuer and back. */
 async function enter(browser: Browser, next = "/"): Promise<SeenPage> {
@@ -77,8 +48,6 @@ async function linked(): Promise<TestPerson & { subject: string }> {
   assert.equal(back.location, "/profile/identities");
   return { ...somebody, subject };
 }
-
-const noteOf = ({ location }: SeenPage): string => new URL(location, "https://a").searchParams.get("note") ?? location;
 
 async function linesOf(action: string, personId: string): Promise<unknown[]> {
   const statement = `SELECT before, after FROM console.audit_entry

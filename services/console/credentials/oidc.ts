@@ -3,7 +3,8 @@ import * as client from "openid-client";
 import type { Logger } from "#shared/process/log.ts";
 import type { Config } from "../config.ts";
 import { createToken } from "./secrets.ts";
-import type { Identity } from "../store/identities.ts";
+import { readAddress } from "../email-address.ts";
+import { attemptMinutes, type Identity } from "../store/identities.ts";
 
 /** One issuer of OpenID Connect, by which people sign in whom they have linked to themselves here. */
 export type OidcSettings = {
@@ -26,17 +27,29 @@ export type Secrets = { nonce: string; codeVerifier: string };
 /** Why nobody came back from the issuer: it is away, the person did not want to, or the answer was not right. */
 export type OidcRefusal = "away" | "cancelled" | "failed";
 
+/** What a sign-in is asked for besides the identity. */
+export type OidcWish = {
+  /** The address of the person. */
+  email?: true;
+  /** That the person signs in there just now, whatever session they have. */
+  fresh?: true;
+};
+
+/** Whom the issuer has seen; `email`: an address of which it says that it is theirs, undefined when it does not. */
+export type Seen = { identity: Identity; email: string | undefined };
+
 export type Oidc = {
   name: string;
   /** Whether an issuer, as tokens name it, is this one. */
   isOf: (issuer: string) => boolean;
   /** Where to send the browser, with a state and secrets of its own; undefined while the issuer is away. */
-  begin: () => Promise<{ url: URL; state: string; secrets: Secrets } | undefined>;
+  begin: (wish: OidcWish) => Promise<{ url: URL; state: string; secrets: Secrets } | undefined>;
   /** Takes what the browser brought back; `state` is the one that was given to this browser. Never rejects. */
-  finish: (brought: URLSearchParams, state: string, secrets: Secrets) => Promise<Identity | OidcRefusal>;
+  finish: (brought: URLSearchParams, own: Secrets & { state: string }, wish: OidcWish) => Promise<Seen | OidcRefusal>;
 };
 
 const maxBytes = 262_144;
+const maxAgeSeconds = attemptMinutes * 60;
 // OpenID Connect Core 1.0, section 2.
 const subjectPattern = /^[ -~]{1,255}$/;
 
@@ -62,6 +75,22 @@ function authenticate(secret: string): client.ClientAuth {
     const methods = server.token_endpoint_auth_methods_supported ?? ["client_secret_basic"];
     return (methods.includes("client_secret_basic") ? inHeader : inBody)(server, ...more);
   };
+}
+
+/**
+ * The address of which the issuer says that it has checked it (OpenID Connect Core 1.0, section 5.1): by `true` and
+ * nothing that looks like it. From the ID token; from userinfo (5.3) where that has none, as most issuers have it with
+ * this flow.
+ */
+async function verifiedEmail(
+  configuration: client.Configuration,
+  tokens: client.TokenEndpointResponse,
+  claims: client.IDToken,
+): Promise<string | undefined> {
+  const isInToken = claims["email"] !== undefined || configuration.serverMetadata().userinfo_endpoint === undefined;
+  const told = isInToken ? claims : await client.fetchUserInfo(configuration, tokens.access_token, claims.sub);
+  const { email, email_verified: isVerified } = told;
+  return typeof email === "string" && isVerified === true ? readAddress(email) : undefined;
 }
 
 /**
@@ -93,18 +122,19 @@ export function createOidc(settings: OidcSettings, log: Logger): Oidc {
   return {
     name,
     isOf: (other) => URL.canParse(other) && new URL(other).href === issuer.href,
-    begin: async () => {
+    begin: async ({ email, fresh }) => {
       try {
         const configuration = await discover();
         const state = createToken();
         const secrets = { nonce: createToken(), codeVerifier: client.randomPKCECodeVerifier() };
         const url = client.buildAuthorizationUrl(configuration, {
           redirect_uri: callback.href,
-          scope: "openid",
+          scope: email ? "openid email" : "openid",
           state,
           nonce: secrets.nonce,
           code_challenge: await client.calculatePKCECodeChallenge(secrets.codeVerifier),
           code_challenge_method: "S256",
+          ...(fresh && { prompt: "login", max_age: String(maxAgeSeconds) }),
         });
         return { url, state, secrets };
       } catch (error) {
@@ -112,17 +142,20 @@ export function createOidc(settings: OidcSettings, log: Logger): Oidc {
         return undefined;
       }
     },
-    finish: async (brought, state, { nonce, codeVerifier }) => {
+    finish: async (brought, { state, nonce, codeVerifier }, { email, fresh }) => {
       try {
         const back = new URL(`?${brought.toString()}`, callback);
         const checks = { expectedState: state, expectedNonce: nonce, pkceCodeVerifier: codeVerifier };
-        const tokens = await client.authorizationCodeGrant(await discover(), back, {
+        const configuration = await discover();
+        const tokens = await client.authorizationCodeGrant(configuration, back, {
           ...checks,
           idTokenExpected: true,
+          ...(fresh && { maxAge: maxAgeSeconds }),
         });
         const claims = tokens.claims();
-        const isUsable = claims !== undefined && subjectPattern.test(claims.sub);
-        return isUsable ? { issuer: claims.iss, subject: claims.sub } : "failed";
+        if (claims === undefined || !subjectPattern.test(claims.sub)) return "failed";
+        const identity = { issuer: claims.iss, subject: claims.sub };
+        return { identity, email: email && (await verifiedEmail(configuration, tokens, claims)) };
       } catch (error) {
         return forget(error);
       }

@@ -1,4 +1,5 @@
 import { maxAccountNanos, parseUsd } from "#shared/money/money.ts";
+import { readAddress } from "../email-address.ts";
 
 /** The fields of a form that came in, and what is wrong with them, by field. */
 export type Form = {
@@ -42,15 +43,9 @@ export function readText(form: Form, name: string, { maxLength, minLength = 1, w
   return controls.test(text) ? form.refuse(name, "Leave out line breaks and other control characters.") : text;
 }
 
-const emailPattern = /^[^\s@<>"(),:;\\[\]]{1,64}@[^\s@<>"(),:;\\[\]]{1,189}$/;
-
 /** An e-mail address in lower case, as it is compared. */
 export function readEmail(form: Form, name: string): string | undefined {
-  const email = form.typed(name).normalize("NFC").toLowerCase();
-  if (!emailPattern.test(email) || controls.test(email)) {
-    return form.refuse(name, "Give an e-mail address such as name@example.org.");
-  }
-  return email;
+  return readAddress(form.typed(name)) ?? form.refuse(name, "Give an e-mail address such as name@example.org.");
 }
 
 const minPassword = 12;

@@ -12,7 +12,11 @@ export async function isOwnPassword(
   request: SignedInRequest,
 ): Promise<boolean> {
   const { visitor, form } = request;
-  const { email, passwordHash, isLocked } = visitor.person;
+  const { email, passwordHash, hasPassword, isLocked } = visitor.person;
+  if (!hasPassword) {
+    form.refuse("password", "You have none yet. Set one in your profile first.");
+    return false;
+  }
   const isRight = await deps.passwords.verify(passwordHash, form.exact("password").slice(0, maxPassword + 1));
   if (isRight && !isLocked) return true;
   await recordFailure(deps, request, email);

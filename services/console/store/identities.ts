@@ -5,26 +5,24 @@ import { personColumns, type Person } from "./people.ts";
 export type Identity = { issuer: string; subject: string };
 
 /** Minutes in which a browser must be back from the issuer. */
-const attemptMinutes = 10;
+export const attemptMinutes = 10;
 
 /** What is kept while a browser is away at the issuer. */
 export type Attempt = {
-  /** The session whose person is to be linked; null: a sign-in. */
+  /** The session that has begun it and ends it; null: nobody was signed in. */
   sessionId: string | null;
-  /** Nonce and code verifier, sealed. */
+  /** What it is for, nonce and code verifier, sealed. */
   sealed: Buffer;
-  /** Where to go on in the console. */
-  next: string;
 };
 
 type AttemptKey = { stateHash: Buffer; browserHash: Buffer };
 
 export async function insertAttempt(db: Queryable, attempt: Attempt & AttemptKey): Promise<void> {
-  const { stateHash, browserHash, sessionId, sealed, next } = attempt;
+  const { stateHash, browserHash, sessionId, sealed } = attempt;
   await db.query(
     `INSERT INTO console.oidc_attempt (state_hash, browser_hash, session_id, sealed, next, expires_at)
-     VALUES ($1, $2, $3, $4, $5, now() + make_interval(mins => ${attemptMinutes}))`,
-    [stateHash, browserHash, sessionId, sealed, next],
+     VALUES ($1, $2, $3, $4, '', now() + make_interval(mins => ${attemptMinutes}))`,
+    [stateHash, browserHash, sessionId, sealed],
   );
 }
 
@@ -32,7 +30,7 @@ export async function insertAttempt(db: Queryable, attempt: Attempt & AttemptKey
 export async function takeAttempt(db: Queryable, { stateHash, browserHash }: AttemptKey): Promise<Attempt | undefined> {
   const { rows } = await db.query<Attempt>(
     `DELETE FROM console.oidc_attempt WHERE state_hash = $1 AND browser_hash = $2 AND expires_at > now()
-     RETURNING session_id AS "sessionId", sealed, next`,
+     RETURNING session_id AS "sessionId", sealed`,
     [stateHash, browserHash],
   );
   return rows[0];

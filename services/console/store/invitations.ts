@@ -39,11 +39,33 @@ export async function findInvitation(db: Queryable, tokenHash: Buffer): Promise<
   return (await db.query<Invitation>(statement, [tokenHash])).rows[0];
 }
 
+/** The same by its id, for a browser that has shown the token before. */
+export async function findInvitationOf(db: Queryable, invitationId: string): Promise<Invitation | undefined> {
+  const statement = `SELECT ${columns} FROM console.invitation WHERE invitation_id = $1 AND ${open}`;
+  return (await db.query<Invitation>(statement, [invitationId])).rows[0];
+}
+
 /** Takes the open invitation of a token: of several at once one gets it, the others nothing. */
 export async function takeInvitation(db: Queryable, tokenHash: Buffer): Promise<Invitation | undefined> {
   const statement = `UPDATE console.invitation SET accepted_at = now() WHERE token_hash = $1 AND ${open}
     RETURNING ${columns}`;
   return (await db.query<Invitation>(statement, [tokenHash])).rows[0];
+}
+
+/** The same by its id. */
+export async function takeInvitationOf(db: Queryable, invitationId: string): Promise<Invitation | undefined> {
+  const statement = `UPDATE console.invitation SET accepted_at = now() WHERE invitation_id = $1 AND ${open}
+    RETURNING ${columns}`;
+  return (await db.query<Invitation>(statement, [invitationId])).rows[0];
+}
+
+/** Whether an account has an open invitation for one of these addresses. */
+export async function hasInvitationFor(db: Queryable, accountId: string, emails: string[]): Promise<boolean> {
+  const { rows } = await db.query(
+    `SELECT FROM console.invitation WHERE account_id = $1 AND email = ANY ($2) AND ${open} LIMIT 1`,
+    [accountId, emails],
+  );
+  return rows.length > 0;
 }
 
 /** The open invitations of an account, or of operators, newest first. */

@@ -68,6 +68,16 @@ export async function lockMember(
   return { ...member, isLastOwner: member.role === "owner" && !hasOtherOwner };
 }
 
+/** How many became members of an account in the last day. */
+export async function countMembersOfDay(db: Queryable, accountId: string): Promise<number> {
+  const { rows } = await db.query<{ joined: number }>(
+    `SELECT count(*)::int AS joined FROM console.membership
+     WHERE account_id = $1 AND created_at > now() - interval '1 day'`,
+    [accountId],
+  );
+  return rows[0]?.joined ?? 0;
+}
+
 /** Makes a person a member; one who is a member already keeps the role, and the answer is false. */
 export async function insertMembership(
   db: Queryable,

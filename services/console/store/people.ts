@@ -6,6 +6,8 @@ export type Person = {
   personId: string;
   email: string;
   passwordHash: string;
+  /** False: the hash is of random bytes, and the person comes by an issuer alone. */
+  hasPassword: boolean;
   /** Sealed; null: no second factor is set. */
   totpSecret: Buffer | null;
   /** Sealed; a second factor that is being set up. */
@@ -21,8 +23,18 @@ export const failuresBeforeLock = 10;
 const lockMinutes = 15;
 
 export const personColumns = `p.person_id AS "personId", p.email, p.password_hash AS "passwordHash",
-  p.totp_secret AS "totpSecret", p.totp_pending AS "totpPending", p.is_operator AS "isOperator", p.status,
+  p.has_password AS "hasPassword", p.totp_secret AS "totpSecret", p.totp_pending AS "totpPending",
+  p.is_operator AS "isOperator", p.status,
   coalesce(p.locked_until > now(), false) AS "isLocked", p.created_at AS "createdAt"`;
+
+/** Whether one of these addresses, in any case, is somebody's to sign in with. */
+export async function hasPersonOf(db: Queryable, emails: string[]): Promise<boolean> {
+  const { rows } = await db.query(
+    "SELECT FROM console.person WHERE lower(email) IN (SELECT lower(one) FROM unnest($1::text[]) AS one) LIMIT 1",
+    [emails],
+  );
+  return rows.length > 0;
+}
 
 /** The person with this address to sign in, in any case. */
 export async function findPersonByEmail(db: Queryable, email: string): Promise<Person | undefined> {
@@ -42,13 +54,14 @@ export async function lockPerson(db: Queryable, personId: string): Promise<Perso
 /** Adds a person and tells the id; undefined when the address is taken, in any case. */
 export async function insertPerson(
   db: Queryable,
-  { email, passwordHash, isOperator }: Pick<Person, "email" | "passwordHash" | "isOperator">,
+  person: Pick<Person, "email" | "passwordHash" | "isOperator"> & Partial<Pick<Person, "hasPassword">>,
 ): Promise<string | undefined> {
   const personId = randomUUID();
+  const { email, passwordHash, isOperator, hasPassword = true } = person;
   const { rowCount } = await db.query(
-    `INSERT INTO console.person (person_id, email, password_hash, is_operator) VALUES ($1, $2, $3, $4)
-     ON CONFLICT DO NOTHING`,
-    [personId, email, passwordHash, isOperator],
+    `INSERT INTO console.person (person_id, email, password_hash, is_operator, has_password)
+     VALUES ($1, $2, $3, $4, $5) ON CONFLICT DO NOTHING`,
+    [personId, email, passwordHash, isOperator, hasPassword],
   );
   return rowCount === 1 ? personId : undefined;
 }
@@ -92,7 +105,10 @@ export async function clearFailures(db: Queryable, { personId, passwordHash }: P
 }
 
 export async function setPasswordHash(db: Queryable, personId: string, passwordHash: string): Promise<void> {
-  await db.query("UPDATE console.person SET password_hash = $2 WHERE person_id = $1", [personId, passwordHash]);
+  await db.query("UPDATE console.person SET password_hash = $2, has_password = true WHERE person_id = $1", [
+    personId,
+    passwordHash,
+  ]);
 }
 
 /** Puts another hash of the same password in its place; false when the password was changed meanwhile. */

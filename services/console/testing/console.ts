@@ -4,11 +4,10 @@ import { writeFileSync } from "node:fs";
 import { mkdtempDisposable } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { FetchRules } from "#shared/net/guarded-agent.ts";
 import { createLog } from "#shared/process/log.ts";
 import { query } from "#shared/testing/postgres.ts";
 import { type Databases, sharePostgres } from "#shared/testing/share.ts";
-import { startApp, type App } from "../app.ts";
+import { startApp, type App, type Outside } from "../app.ts";
 import { readConfig, type Config } from "../config.ts";
 import { migrate } from "../store/migrate.ts";
 import { createBrowser, type Browser } from "./browser.ts";
@@ -48,7 +47,7 @@ export type World = AsyncDisposable & {
 const cheap = { PASSWORD_MEMORY_KIB: 8, PASSWORD_PASSES: 1 };
 
 /** Starts the neighbours and one replica, on the PostgreSQL that the test files of this process share. */
-export async function startWorld(change: Partial<Config> = {}, webhookRules?: FetchRules): Promise<World> {
+export async function startWorld(change: Partial<Config> = {}, outside?: Outside): Promise<World> {
   await using resources = new AsyncDisposableStack();
   const postgres = resources.use(await sharePostgres());
   const database = resources.use(await createConsoleDatabase(postgres));
@@ -79,8 +78,7 @@ export async function startWorld(change: Partial<Config> = {}, webhookRules?: Fe
   };
   let logText = "";
   const log = createLog("console", "info", { write: (line: string) => void (logText += line) });
-  const start = (other: Partial<Config> = {}): Promise<App> =>
-    startApp({ ...config, ...other }, log, clock, webhookRules);
+  const start = (other: Partial<Config> = {}): Promise<App> => startApp({ ...config, ...other }, log, clock, outside);
   const app = resources.use(await start());
   const owned = resources.move();
   return {

@@ -10,6 +10,10 @@ export type Issuer = AsyncDisposable & {
   clientSecret: string;
   /** Who is signed in there, in every browser. */
   subject: string;
+  /** What it says of an address, when it is asked for one: by itself in userinfo alone. */
+  address: { email?: unknown; email_verified?: unknown };
+  /** Changes what userinfo says. */
+  tamperUserinfo: ((claims: Record<string, unknown>) => Record<string, unknown>) | undefined;
   /** Answers authorization requests with this error. */
   refusal: string | undefined;
   /** Changes the claims of ID tokens, which are then signed with `key`. */
@@ -54,7 +58,7 @@ const createKey = (): KeyObject => generateKeyPairSync("ec", { namedCurve: "P-25
 /** Another key than the issuer's. */
 export const otherKey = createKey;
 
-function configure(key: KeyObject, callback: string): Configuration {
+function configure(key: KeyObject, callback: string, addressOf: () => Issuer["address"]): Configuration {
   const client = {
     client_secret: clientSecret,
     redirect_uris: [callback],
@@ -71,12 +75,16 @@ function configure(key: KeyObject, callback: string): Configuration {
     enabledJWA: { idTokenSigningAlgValues: ["ES256"] },
     interactions: { url: (_context, { uid }) => `/interaction/${uid}` },
     ttl: { AccessToken: hour, AuthorizationCode: hour, IdToken: hour, Interaction: hour, Session: hour, Grant: hour },
-    findAccount: (_context, accountId) => ({ accountId, claims: () => ({ sub: accountId }) }),
+    claims: { openid: ["sub"], email: ["email", "email_verified"] },
+    findAccount: (_context, accountId) => ({
+      accountId,
+      claims: () => ({ sub: accountId, ...(addressOf() as Record<string, string>) }),
+    }),
     // Nobody is asked whether the console may know them.
     loadExistingGrant: async ({ oidc }) => {
       const { provider, client: asking, account } = oidc;
       const grant = new provider.Grant({ clientId: asking?.clientId ?? "", accountId: account?.accountId ?? "" });
-      grant.addOIDCScope("openid");
+      grant.addOIDCScope("openid email");
       await grant.save();
       return grant;
     },
@@ -99,12 +107,18 @@ export async function startIssuer(publicUrl = "https://console.example"): Promis
   const port = await freePort();
   const url = `http://127.0.0.1:${port}`;
   const ownKey = createKey();
-  const provider = new Provider(url, configure(ownKey, callback));
+  const provider = new Provider(
+    url,
+    configure(ownKey, callback, () => issuer.address),
+  );
   let discoveries = 0;
   provider.use(async (context, next) => {
     if (context.path.startsWith("/.well-known/")) discoveries += 1;
     await next();
     if (issuer.floodBytes > 0) context.body = { padding: "x".repeat(issuer.floodBytes) };
+    if (context.path === "/me" && issuer.tamperUserinfo) {
+      context.body = issuer.tamperUserinfo(context.body as Record<string, unknown>);
+    }
     const body = context.body as { id_token?: string } | undefined;
     const isChanged = issuer.tamper !== undefined || issuer.key !== ownKey;
     if (context.path === "/token" && isChanged && body?.id_token) body.id_token = resign(body.id_token, issuer);
@@ -123,6 +137,8 @@ export async function startIssuer(publicUrl = "https://console.example"): Promis
     clientId: "console",
     clientSecret,
     subject: "nobody",
+    address: {},
+    tamperUserinfo: undefined,
     refusal: undefined,
     tamper: undefined,
     key: ownKey,

@@ -70,6 +70,9 @@ export async function seed(site: Site, owner: Person, { accountId, keyId, secret
   await press(owner.page, "Save");
   await owner.page.getByLabel("Address").fill("https://example.invalid/hook");
   await press(owner.page, "Add webhook");
+  await owner.page.goto(`/accounts/${accountId}/members/domains`);
+  await owner.page.getByLabel("Domain").fill("company.example");
+  await press(owner.page, "Claim");
   await owner.page.goto(`/accounts/${accountId}/top-up`);
   await owner.page.getByLabel("Amount in USD").fill("20");
   await press(owner.page, "Continue to payment");

@@ -41,6 +41,12 @@ export async function startSite(options: SiteOptions = {}): Promise<Site> {
     STRIPE_SECRET_KEY_FILE: await fileOf("key", "sk_test_of_the_tests"),
     STRIPE_WEBHOOK_SECRET_FILE: await fileOf("webhook", webhookSecret),
     STRIPE_API_URL: stripe.url,
+    // Nobody is there: pages show what an issuer adds to them.
+    OIDC_ISSUER: "https://issuer.invalid",
+    OIDC_CLIENT_ID: "console",
+    OIDC_CLIENT_SECRET_FILE: await fileOf("oidc", "secret"),
+    OIDC_NAME: "Example",
+    DOMAIN_SIGN_IN: "on",
     SMTP_URL_FILE: mailbox.urlFile,
     MAIL_FROM: "relay@example.org",
   };

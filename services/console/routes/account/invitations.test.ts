@@ -89,7 +89,7 @@ describe("an invitation", () => {
   it("cannot be accepted by somebody else who is signed in", async () => {
     const link = await invite(owner.browser, "acme", "meant@example.org", "owner");
     const other = await join(world, operator.browser, "other", "owner");
-    assert.match((await other.browser.get(link)).text, /Sign out first/);
+    assert.match((await other.browser.get(link)).text, /Sign out, then open the link again/);
     assert.equal((await other.browser.post(link, passwords)).status, 422);
     assert.deepEqual(await rolesOf(other.email), [{ account_id: "other", role: "owner" }]);
   });

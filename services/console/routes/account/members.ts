@@ -24,6 +24,7 @@ import { insertInvitation, listInvitations, withdrawInvitation, type Invitation 
 import { deleteMembership, listMembers, lockMember, setRole, type Member } from "../../store/memberships.ts";
 import { markForRotation } from "../../store/sessions.ts";
 import { recordAudit, actorOf } from "../../audit-log.ts";
+import { domainsPath } from "./domains-page.ts";
 
 const pageSize = 50;
 const maxInvitations = 100;
@@ -51,7 +52,7 @@ function idIn({ parameters }: AccountRequest, name: string): string {
   return id;
 }
 
-async function list({ pool }: Deps, request: AccountRequest): Promise<Markup> {
+async function list({ pool, domainSignIn }: Deps, request: AccountRequest): Promise<Markup> {
   const { accountId, roles } = request;
   const mayManage = may(roles, "members.manage");
   const members = await listMembers(pool, accountId, { afterEmail: request.query("after"), limit: pageSize + 1 });
@@ -65,6 +66,11 @@ async function list({ pool }: Deps, request: AccountRequest): Promise<Markup> {
     mayManage &&
     html`<h2>Invite a member</h2>
       ${inviteForm(request)}${openInvitations(request, invitations)}`
+  }
+  ${
+    domainSignIn &&
+    may(roles, "domains.manage") &&
+    html`<p><a href="${domainsPath(request)}">Sign-in by domain</a>: who becomes a member without an invitation.</p>`
   }`;
 }
 

@@ -1,127 +1,33 @@
 import { inTransaction } from "#shared/stores/postgres.ts";
-import { form, instant } from "../../html/controls.ts";
-import { passFirstFactor } from "../../sign-in/finish-sign-in.ts";
-import { safeNext } from "../../http/guard.ts";
-import { html, type Markup } from "../../html/html.ts";
-import type { Oidc, Secrets } from "../../credentials/oidc.ts";
-import { renewSession } from "../../sign-in/open-session.ts";
-import { isOwnPassword } from "../../sign-in/own-password.ts";
+import { actorOf, recordAudit } from "../../audit-log.ts";
+import type { Oidc } from "../../credentials/oidc.ts";
 import type { Deps } from "../../deps.ts";
+import { form, instant } from "../../html/controls.ts";
+import { html, type Markup } from "../../html/html.ts";
 import { currentPasswordField } from "../../html/password-fields.ts";
 import { Problem } from "../../html/problem.ts";
-import { again, get, page, personRoute, post, publicRoute, redirect } from "../../html/route.ts";
-import type { PageResponse, PageRequest, Route, SignedInRequest } from "../../html/route.ts";
-import { hashToken } from "../../credentials/secrets.ts";
+import { again, get, page, personRoute, post, redirect } from "../../html/route.ts";
+import type { PageResponse, Route, SignedInRequest } from "../../html/route.ts";
+import { configuredIssuer, leaveForIssuer } from "../../sign-in/at-issuer.ts";
+import { renewSession } from "../../sign-in/open-session.ts";
+import { isOwnPassword } from "../../sign-in/own-password.ts";
 import { troubles } from "../../sign-in/sign-in-messages.ts";
-import {
-  deleteIdentity,
-  findPersonByIdentity,
-  insertAttempt,
-  insertIdentity,
-  listIdentities,
-  takeAttempt,
-  type Attempt,
-  type Identity,
-} from "../../store/identities.ts";
+import { deleteIdentity, insertIdentity, listIdentities, type Identity } from "../../store/identities.ts";
 import { deleteOtherSessions } from "../../store/sessions.ts";
-import { recordAudit, actorOf } from "../../audit-log.ts";
+import { firstPasswordPath } from "./first-password.ts";
 
-const path = "/profile/identities";
+/** Where a person sees what is linked. */
+export const identitiesPath = "/profile/identities";
+const path = identitiesPath;
 const title = "Sign-in elsewhere";
 
-/** Sign-in through an issuer of OpenID Connect, and to whom it is linked: only a signed-in person makes a link. */
+/** What is linked to a person at an issuer of OpenID Connect; here only a signed-in person makes a link. */
 export function identityRoutes(deps: Deps): Route[] {
   return [
-    publicRoute({ ...post("/sign-in/oidc"), isGuessable: true }, async (request) => {
-      const next = safeNext(request.form.typed("next"));
-      if (request.visitor?.session.isComplete) return redirect(next);
-      return (await leave(deps, request, { sessionId: null, next })) ?? redirect("/sign-in?note=away");
-    }),
-    publicRoute({ ...get("/sign-in/oidc/callback"), isGuessable: true }, (request) => comeBack(deps, request)),
     personRoute(get(path), async (request) => page(title, await show(deps, request))),
     personRoute({ ...post(`${path}/link`), isGuessable: true }, (request) => beginLink(deps, request)),
     personRoute(post(`${path}/unlink`), (request) => unlink(deps, request)),
   ];
-}
-
-function configured({ oidc }: Deps): Oidc {
-  if (!oidc) throw new Problem("not-found");
-  return oidc;
-}
-
-/**
- * The page that leads to the issuer; undefined while it is away. It is a page and no redirect, for `form-action` counts
- * for every redirect after a form, and where an issuer sends a browser on to is not known here.
- */
-async function leave(
-  deps: Deps,
-  request: PageRequest,
-  purpose: Pick<Attempt, "sessionId" | "next">,
-): Promise<PageResponse | undefined> {
-  const oidc = configured(deps);
-  const begun = await oidc.begin();
-  if (!begun) return undefined;
-  const { url, state, secrets } = begun;
-  await insertAttempt(deps.pool, {
-    ...purpose,
-    stateHash: hashToken(state),
-    browserHash: hashToken(request.browserSecret),
-    sealed: deps.box.seal(Buffer.from(JSON.stringify(secrets)), state),
-  });
-  const body = html`<p>You are being redirected to ${oidc.name}. If not:</p>
-    <p><a href="${url.href}">Continue to ${oidc.name}</a></p>`;
-  return page(`On to ${oidc.name}`, body, { goesOnTo: url });
-}
-
-type SignInReturn = { attempt: Attempt; identity: Identity } | "stale" | "cancelled" | "away" | "failed";
-
-/** Only the browser that began may come back, once: another one could else be signed in as whoever began. */
-async function finishAttempt(deps: Deps, request: PageRequest): Promise<SignInReturn> {
-  const state = request.query("state");
-  if (state === "" || request.browserSecret === "") return "stale";
-  const key = { stateHash: hashToken(state), browserHash: hashToken(request.browserSecret) };
-  const attempt = await takeAttempt(deps.pool, key);
-  if (!attempt) return "stale";
-  if (attempt.sessionId !== null && !isOf(request, attempt.sessionId)) return "stale";
-  const secrets = JSON.parse(deps.box.open(attempt.sealed, state).toString()) as Secrets;
-  const brought = new URLSearchParams();
-  for (const name of ["code", "state", "iss", "error"]) {
-    if (request.query(name) !== "") brought.set(name, request.query(name));
-  }
-  const identity = await configured(deps).finish(brought, state, secrets);
-  return typeof identity === "string" ? identity : { attempt, identity };
-}
-
-const isOf = ({ visitor }: PageRequest, sessionId: string): boolean =>
-  visitor?.session.isComplete === true && visitor.session.sessionId === sessionId;
-
-async function comeBack(deps: Deps, request: PageRequest): Promise<PageResponse> {
-  const oidc = configured(deps);
-  const back = await finishAttempt(deps, request);
-  if (request.visitor?.session.isComplete) {
-    const signedIn: SignedInRequest = { ...request, visitor: request.visitor };
-    if (typeof back === "string") return redirect(path, troubles[back](oidc.name));
-    if (back.attempt.sessionId !== null) return link(deps, signedIn, back.identity);
-  }
-  return typeof back === "string" ? refuse(deps, back) : signIn(deps, request, back);
-}
-
-function refuse({ metrics }: Deps, why: keyof typeof troubles): PageResponse {
-  if (why !== "cancelled" && why !== "away") metrics.signIns.inc({ outcome: "refused" });
-  return redirect(`/sign-in?note=${why}`);
-}
-
-type CompletedAttempt = { attempt: Attempt; identity: Identity };
-
-async function signIn(
-  deps: Deps,
-  request: PageRequest,
-  { attempt, identity }: CompletedAttempt,
-): Promise<PageResponse> {
-  const person = await findPersonByIdentity(deps.pool, identity);
-  if (!person) return refuse(deps, "unknown");
-  const shown = { person, issuer: identity.issuer, next: safeNext(attempt.next) };
-  return (await passFirstFactor(deps, request, shown)) ?? refuse(deps, "refused");
 }
 
 async function show({ pool, oidc }: Deps, request: SignedInRequest): Promise<Markup> {
@@ -145,14 +51,15 @@ async function show({ pool, oidc }: Deps, request: SignedInRequest): Promise<Mar
 const nameOf = (oidc: Oidc | undefined, issuer: string): string => (oidc?.isOf(issuer) ? oidc.name : issuer);
 
 async function beginLink(deps: Deps, request: SignedInRequest): Promise<PageResponse> {
-  const oidc = configured(deps);
+  const oidc = configuredIssuer(deps);
   if (!(await isOwnPassword(deps, request))) return again(title, await show(deps, request));
-  const purpose = { sessionId: request.visitor.session.sessionId, next: path };
-  return (await leave(deps, request, purpose)) ?? redirect(path, troubles.away(oidc.name));
+  const errand = { purpose: { kind: "link" }, sessionId: request.visitor.session.sessionId, next: path } as const;
+  return (await leaveForIssuer(deps, request, errand)) ?? redirect(path, troubles.away(oidc.name));
 }
 
-async function link(deps: Deps, request: SignedInRequest, identity: Identity): Promise<PageResponse> {
-  const { name } = configured(deps);
+/** Links the identity to the person of the session that began it. */
+export async function linkIdentity(deps: Deps, request: SignedInRequest, identity: Identity): Promise<PageResponse> {
+  const { name } = configuredIssuer(deps);
   const { personId } = request.visitor.person;
   const sessionToken = await inTransaction(deps.pool, async (db) => {
     if (!(await insertIdentity(db, { ...identity, personId }))) return undefined;
@@ -170,6 +77,8 @@ async function unlink({ pool, oidc }: Deps, request: SignedInRequest): Promise<P
   const { person, session } = request.visitor;
   const { personId } = person;
   const issuer = request.form.exact("issuer");
+  // It is the only way in.
+  if (!person.hasPassword) return redirect(firstPasswordPath, "Set a password first: you could not sign in any more.");
   const sessionToken = await inTransaction(pool, async (db) => {
     const before = await deleteIdentity(db, personId, issuer);
     if (!before) throw new Problem("refused");

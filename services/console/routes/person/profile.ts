@@ -22,6 +22,7 @@ import {
 import { endResets, findLastReset } from "../../store/password-resets.ts";
 import { setPasswordHash } from "../../store/people.ts";
 import { countRecoveryCodes } from "../../store/second-factor.ts";
+import { firstPasswordPath } from "./first-password.ts";
 import { deleteOtherSessions, deleteSession, listSessions, type SessionLine } from "../../store/sessions.ts";
 import { recordAudit, actorOf } from "../../audit-log.ts";
 
@@ -32,7 +33,9 @@ const passwordTitle = "Change password";
 export function profileRoutes(deps: Deps): Route[] {
   return [
     personRoute(get("/profile"), async (request) => page("My profile", await profile(deps, request))),
-    personRoute(get("/profile/password"), async (request) => page(passwordTitle, passwordForm(request))),
+    personRoute(get("/profile/password"), async (request) =>
+      request.visitor.person.hasPassword ? page(passwordTitle, passwordForm(request)) : redirect(firstPasswordPath),
+    ),
     personRoute({ ...post("/profile/password"), isGuessable: true }, (request) => changePassword(deps, request)),
     personRoute(get(sessionsPath), async (request) => page("Sessions", await sessions(deps, request))),
     personRoute(post(`${sessionsPath}/end-others`), (request) => endOthers(deps, request)),
@@ -41,10 +44,13 @@ export function profileRoutes(deps: Deps): Route[] {
 }
 
 async function profile({ pool, oidc }: Deps, { visitor }: SignedInRequest): Promise<Markup> {
-  const { personId, email, totpSecret, isOperator } = visitor.person;
+  const { personId, email, totpSecret, isOperator, hasPassword } = visitor.person;
   const codes = totpSecret === null ? 0 : await countRecoveryCodes(pool, personId);
   const reset = await findLastReset(pool, personId);
-  const factor = totpSecret === null ? "not set up" : `set up; ${codes} recovery codes are left`;
+  const factor =
+    totpSecret === null
+      ? `not set up${hasPassword ? "" : "; set a password first"}`
+      : `set up; ${codes} recovery codes are left`;
   return html`<dl>
       ${figure("E-mail address", email)} ${figure("Second factor", factor)}
       ${figure("Operator", isOperator ? "yes" : "no")}
@@ -54,8 +60,13 @@ async function profile({ pool, oidc }: Deps, { visitor }: SignedInRequest): Prom
       }
     </dl>
     <ul>
-      <li><a href="/profile/password">Change password</a></li>
-      <li><a href="/profile/second-factor">${totpSecret === null ? "Set up a second factor" : "Second factor"}</a></li>
+      <li><a href="/profile/password">${hasPassword ? passwordTitle : "Set a password"}</a></li>
+      ${
+        hasPassword &&
+        html`<li>
+          <a href="/profile/second-factor">${totpSecret === null ? "Set up a second factor" : "Second factor"}</a>
+        </li>`
+      }
       ${oidc && html`<li><a href="/profile/identities">Sign-in with ${oidc.name}</a></li>`}
       <li><a href="${sessionsPath}">Sessions</a></li>
     </ul>`;

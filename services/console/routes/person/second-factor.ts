@@ -32,6 +32,7 @@ import {
   stepOfCode,
 } from "../../credentials/totp.ts";
 import { recordAudit, actorOf } from "../../audit-log.ts";
+import { firstPasswordPath } from "./first-password.ts";
 
 const title = "Second factor";
 const wrongCode = "This code is wrong or was used before. Wait for the next one.";
@@ -39,7 +40,11 @@ const wrongCode = "This code is wrong or was used before. Wait for the next one.
 /** Setting up and removing the second factor. */
 export function secondFactorRoutes(deps: Deps): Route[] {
   return [
-    personRoute(get(path), async (request) => page(title, show(deps, request))),
+    personRoute(get(path), async (request) =>
+      request.visitor.person.hasPassword
+        ? page(title, show(deps, request))
+        : redirect(firstPasswordPath, "Set a password first, then the second factor."),
+    ),
     personRoute(post(`${path}/begin`), (request) => begin(deps, request)),
     personRoute({ ...post(`${path}/confirm`), isGuessable: true }, (request) => confirm(deps, request)),
     personRoute({ ...post(`${path}/recovery-codes`), isGuessable: true }, (request) => renewCodes(deps, request)),

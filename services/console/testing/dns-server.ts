@@ -1,0 +1,48 @@
+import dns2 from "dns2";
+
+/** A DNS server on a loopback socket. */
+export type DnsServer = AsyncDisposable & {
+  /** As `Resolver.setServers` takes it. */
+  address: string;
+  /** TXT records by name, each in the pieces that it is sent in. */
+  records: Map<string, string[][]>;
+  /** What it says instead: an error of the server, or nothing at all. */
+  failure: "servfail" | "silence" | undefined;
+  /** Every name that was asked for. */
+  asked: string[];
+};
+
+const { TYPE, CLASS, RCODE } = dns2.Packet;
+
+type Answer = InstanceType<typeof dns2.Packet>["answers"][number];
+
+/** Starts one that knows the names of `records` alone. */
+export async function startDnsServer(): Promise<DnsServer> {
+  const kept: Omit<DnsServer, "address" | typeof Symbol.asyncDispose> = {
+    records: new Map(),
+    failure: undefined,
+    asked: [],
+  };
+  const server = dns2.createServer({
+    udp: true,
+    handle: (request, send) => {
+      const name = request.questions[0]?.name.toLowerCase() ?? "";
+      kept.asked.push(name);
+      if (kept.failure === "silence") return;
+      const response = dns2.Packet.createResponseFromRequest(request);
+      const found = kept.records.get(name);
+      if (kept.failure === "servfail") response.header.rcode = RCODE.SERVFAIL;
+      else if (!found) response.header.rcode = RCODE.NXDOMAIN;
+      for (const data of found ?? []) {
+        response.answers.push({ name, type: TYPE.TXT, class: CLASS.IN, ttl: 0, data } as unknown as Answer);
+      }
+      void send(response);
+    },
+  });
+  await server.listen({ udp: { port: 0, address: "127.0.0.1" } });
+  const { udp } = server.addresses() as { udp: { port: number } };
+  return Object.assign(kept, {
+    address: `127.0.0.1:${udp.port}`,
+    [Symbol.asyncDispose]: () => server.close(),
+  });
+}
