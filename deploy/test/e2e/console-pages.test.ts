@@ -10,10 +10,9 @@ import { modelOn, testCatalog } from "./catalog.ts";
 import { accessibilityProblems, checkAccessibility, type KnownControls, noControls } from "./console/accessibility.ts";
 import { needsBrowser } from "./console/browser.ts";
 import { enter, tabTo } from "./console/keyboard.ts";
-import { credit, inviteInto, makeAccount, password, type Person, press, seeHeading, signIn } from "./console/people.ts";
+import { inviteInto, password, type Person, press, seeHeading, signIn } from "./console/people.ts";
 import { notPages, pathOf, seed, type SeededPaths } from "./console/places.ts";
 import { costOf } from "./console/page-budget.ts";
-import { checkPicture } from "./console/picture.ts";
 import { type Site, startSite } from "./console/site.ts";
 import { withVideos } from "./video-catalog.ts";
 import type { Customer } from "./world.ts";
@@ -171,24 +170,6 @@ describe("pages of the console", needsBrowser, () => {
     assert.equal(await statusOfCall(), 401);
     assert.equal(await page.getByText("plain…").count(), 0);
     site.browser.check();
-  });
-
-  test("the README's picture is an overview with some use; UPDATE_SCREENSHOT=1 takes it anew", async () => {
-    const { world, browser, operator } = site;
-    const accountId = await makeAccount(operator, "Acme", "acme");
-    await credit(operator, accountId, "25");
-    const { page } = await inviteInto(browser, operator, accountId);
-    for (const name of ["Website", "Nightly report"]) {
-      const { secret } = await world.createKey(accountId, { name });
-      for (const inputTokens of [41_000, 128_500]) {
-        const behaviour = { usage: { inputTokens, outputTokens: 900 } };
-        await makeCall(world.relayUrl, secret, { side: chat, isStream: false, behaviour });
-      }
-    }
-    await world.untilSettled(accountId, 4);
-    await page.goto(`/accounts/${accountId}`);
-    await checkPicture(page, "services/console/console.png");
-    browser.check();
   });
 });
 

@@ -45,7 +45,9 @@ function chartOptions(labels, unit, place) {
     return getComputedStyle(place).color;
   };
   const line = { stroke: color("--border"), width: 1 };
-  const axis = { stroke: color("--muted-foreground"), grid: line, ticks: line };
+  const { fontFamily } = getComputedStyle(place);
+  const fonts = { font: `12px ${fontFamily}`, labelFont: `bold 12px ${fontFamily}` };
+  const axis = { stroke: color("--muted-foreground"), grid: line, ticks: line, ...fonts };
   const figures = new Intl.NumberFormat("en-US", { maximumSignificantDigits: 3 });
   const short = (label = "") => (label.length > 14 ? `${label.slice(0, 13)}…` : label);
   return {

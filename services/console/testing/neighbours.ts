@@ -42,6 +42,8 @@ export type Neighbours = AsyncDisposable & {
   accounts: Map<string, Account>;
   keys: Map<string, Key>;
   balances: Map<string, bigint>;
+  /** What two calls of each account hold. */
+  held: { nanos: bigint };
   /** When the last charge of a key was booked. */
   charged: Map<string, Date>;
   /** What a key has spent; 0.007 USD where nothing is said. */
@@ -72,7 +74,7 @@ function found<T>(map: Map<string, T>, id: string): T {
   return value;
 }
 
-function accountCalls({ accounts, balances, maintenance }: State) {
+function accountCalls({ accounts, balances, held, maintenance }: State) {
   return {
     createAccount: async ({ accountId, name, requestsPerMinute, maxConcurrent }) => {
       const id = accountId === "" ? `acct_${accounts.size}` : accountId;
@@ -111,7 +113,7 @@ function accountCalls({ accounts, balances, maintenance }: State) {
     },
     getHolds: async ({ accountId }) => {
       found(accounts, accountId);
-      return { openHolds: 2n, heldNanos: 1n, availableNanos: (balances.get(accountId) ?? 0n) - 1n };
+      return { openHolds: 2n, heldNanos: held.nanos, availableNanos: (balances.get(accountId) ?? 0n) - held.nanos };
     },
   } satisfies Partial<UnaryHandlers<typeof AuthQuotaService>>;
 }
@@ -195,7 +197,7 @@ function keyCalls({ accounts, keys, refused }: State) {
   } satisfies Partial<UnaryHandlers<typeof AuthQuotaService>>;
 }
 
-function billingCalls({ balances, charged, spent }: State) {
+function billingCalls({ balances, charged, spent, usage }: State) {
   const booked = new Map<string, string>();
   const book = (reference: string, accountId: string, amountNanos: bigint) => {
     const content = `${accountId} ${amountNanos}`;
@@ -210,7 +212,15 @@ function billingCalls({ balances, charged, spent }: State) {
     credit: async ({ paymentId, accountId, amountNanos }) => book(`payment ${paymentId}`, accountId, amountNanos),
     correct: async ({ correctionId, accountId, amountNanos }) =>
       book(`correction ${correctionId}`, accountId, amountNanos),
-    getBalance: async ({ accountId }) => ({ balanceNanos: balances.get(accountId) ?? 0n }),
+    getBalance: async ({ accountId }) => {
+      const amounts = usage.lines.filter((line) => line.accountId === accountId).map((line) => line.amountNanos);
+      const sumOf = (some: bigint[]): bigint => some.reduce((sum, amount) => sum + amount, 0n);
+      return {
+        balanceNanos: balances.get(accountId) ?? 0n,
+        creditedNanos: sumOf(amounts.filter((amount) => amount > 0n)),
+        chargedNanos: -sumOf(amounts.filter((amount) => amount < 0n)),
+      };
+    },
     getFunds: async ({ accountIds, keyIds }) => ({
       accounts: accountIds.map((accountId) => ({
         accountId,
@@ -252,6 +262,7 @@ export async function serveNeighbours(nowMs: () => number): Promise<Neighbours> 
     accounts: new Map(),
     keys: new Map(),
     balances,
+    held: { nanos: 1n },
     charged: new Map(),
     spent: new Map(),
     refused: new Map(),

@@ -1,3 +1,4 @@
+import { hash } from "node:crypto";
 import { once } from "node:events";
 import { create, type MessageInitShape } from "@bufbuild/protobuf";
 import { timestampFromMs, timestampMs, type Timestamp } from "@bufbuild/protobuf/wkt";
@@ -147,15 +148,21 @@ export function createUsageNeighbour(nowMs: () => number) {
     await once(gone, "abort");
     state.gone += 1;
   };
+  // The same in each run, for pictures that are compared.
+  let ids = 0;
+  const idAt = (msecs: number): string => {
+    ids += 1;
+    return v7({ msecs, random: hash("sha256", String(ids), "buffer").subarray(0, 16) });
+  };
   /** Books a line at a time and tells its id. */
   const book = (atMs: number, line: MessageInitShape<typeof LedgerLineSchema>): string => {
-    const made = create(LedgerLineSchema, { lineId: v7({ msecs: atMs }), bookedAt: timestampFromMs(atMs), ...line });
+    const made = create(LedgerLineSchema, { lineId: idAt(atMs), bookedAt: timestampFromMs(atMs), ...line });
     state.lines.push(made);
     return made.lineId;
   };
   /** Books the charge of a call that began then and took 2 s, and tells its rid. */
   const bookCall = (accountId: string, atMs: number, change: CallInit = {}) => {
-    const rid = v7({ msecs: atMs });
+    const rid = idAt(atMs);
     const usage = create(UsageRecordedSchema, { ...defaultCall(rid, accountId, atMs), ...change });
     usage.costNanos = costNanos((usage.usage ?? {}) as Units, (usage.unitPriceNanos ?? {}) as Units);
     book(atMs + 3_000, { accountId, kind: LineKind.CHARGE, amountNanos: -usage.costNanos, rid, usage });

@@ -16,10 +16,16 @@ export const needsBrowser = {
 /** Everything that went wrong in a person's pages, in the browser's words. */
 type WatchedPage = { problems: string[] };
 
+type WindowOptions = {
+  hasScript?: boolean;
+  /** Whether tests may put styles of their own into pages, which the console's policy forbids. */
+  isStyled?: boolean;
+};
+
 /** A running browser. Disposal ends it. */
 export type TestBrowser = AsyncDisposable & {
   /** Opens a window with cookies of its own; `hasScript: false` for somebody whose browser runs no script. */
-  open: (options?: { hasScript?: boolean }) => Promise<Page>;
+  open: (options?: WindowOptions) => Promise<Page>;
   /** Fails when anything went wrong in a page since the last check: errors, failed requests, the CSP. */
   check: () => void;
 };
@@ -31,7 +37,8 @@ export async function startBrowser(baseURL: string): Promise<TestBrowser> {
   const browser = await chromium.launch({ executablePath: executablePath as string, args });
   const watched: WatchedPage = { problems: [] };
   return {
-    open: ({ hasScript = true } = {}) => openWindow(browser, watched, { baseURL, javaScriptEnabled: hasScript }),
+    open: ({ hasScript = true, isStyled = false } = {}) =>
+      openWindow(browser, watched, { baseURL, javaScriptEnabled: hasScript, bypassCSP: isStyled }),
     check: () => assert.deepEqual(watched.problems.splice(0), []),
     [Symbol.asyncDispose]: () => browser.close(),
   };
