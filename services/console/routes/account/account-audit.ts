@@ -10,6 +10,10 @@ import { findRole } from "../../store/memberships.ts";
 import { values } from "../operator/audit.ts";
 
 const pageSize = 50;
+// What is done to people or the installation names no account.
+const ofAccounts = auditActions.filter((action) =>
+  /^(?:invitation|member|domain|key|account|budget|top-up|auto-top-up|card|alerts|webhook|voucher)\./.test(action),
+);
 
 /** What was done in an account, for those who answer for it. */
 export function accountAuditRoutes(deps: Deps): Route[] {
@@ -27,7 +31,7 @@ async function list({ pool }: Deps, request: AccountRequest): Promise<PageRespon
   const personIds = [...new Set(shown.flatMap(({ personId }) => personId ?? []))];
   const roles = await Promise.all(personIds.map((personId) => findRole(pool, personId, accountId)));
   const members = new Set(personIds.filter((_, index) => roles[index] !== undefined));
-  const actions = [["", "all"] as const, ...auditActions.map((name) => [name, name] as const)];
+  const actions = [["", "all"] as const, ...ofAccounts.map((name) => [name, name] as const)];
   const path = `/accounts/${accountId}/audit`;
   return page(
     "Audit log",

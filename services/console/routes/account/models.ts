@@ -39,8 +39,8 @@ async function list({ relays }: Deps, request: AccountRequest): Promise<PageResp
         cards.length === 0
           ? emptyState("No such model", "No model here has this in its name.")
           : html`<p class="hint">
-                Prices are in USD per 1,000,000 units; the exact one is shown when you point at it. What is served is of
-                all calls of the last hour.
+                Prices are in USD per 1,000,000 units; the exact one is shown when you point at it. The share that was
+                served is of all calls of the last hour.
               </p>
               <div class="models">${cards}</div>`
       }

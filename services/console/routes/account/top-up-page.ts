@@ -7,7 +7,7 @@ import type { Deps } from "../../deps.ts";
 import type { AccountRequest } from "../../html/route.ts";
 import { listTopUps, type TopUp } from "../../store/top-ups.ts";
 
-export const topUpTitle = "Top up";
+export const topUpTitle = "Add credits";
 
 /** Below it a card's fixed fee takes too much of the payment. */
 export const minNanos = 5_000_000_000n;
@@ -36,6 +36,7 @@ export async function topUpPage({ pool, billing, payments }: Deps, request: Acco
         }`
     }
     <h2>Redeem a voucher</h2>
+    ${payments === undefined && html`<p>No cards are taken here: your operator sells vouchers or books payments.</p>`}
     ${form(request, { action: `${path}/voucher`, button: "Redeem" }, codeField(request.form))}
     ${
       (payments !== undefined || rows.length > 0) &&

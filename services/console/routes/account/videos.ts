@@ -1,6 +1,6 @@
 import { timestampDate, type Timestamp } from "@bufbuild/protobuf/wkt";
 import { TaskState, type Task } from "#proto/video/v1/video_pb.ts";
-import { figure, instant, nextPage, table } from "../../html/controls.ts";
+import { emptyState, figure, instant, nextPage, table } from "../../html/controls.ts";
 import { html, type Markup } from "../../html/html.ts";
 import type { Deps } from "../../deps.ts";
 import { Problem } from "../../html/problem.ts";
@@ -20,6 +20,11 @@ export function videoRoutes(deps: Deps): Route[] {
 
 const videosPath = ({ accountId }: AccountRequest): string => `/accounts/${accountId}/videos`;
 
+const noTasks = emptyState(
+  "No video tasks here",
+  "A video that is asked for by POST to /v1/videos shows up here at once, and with what became of it.",
+);
+
 async function list({ videoTask }: Deps, request: AccountRequest): Promise<PageResponse> {
   const afterTaskId = request.query("after");
   if (afterTaskId !== "" && !taskIdPattern.test(afterTaskId)) throw new Problem("not-found");
@@ -29,7 +34,7 @@ async function list({ videoTask }: Deps, request: AccountRequest): Promise<PageR
   const last = hasMore ? tasks.at(-1) : undefined;
   return page(
     "Video tasks",
-    html`${table("Video tasks of this account, newest first", head, rows)}
+    html`${rows.length === 0 ? noTasks : table("Video tasks of this account, newest first", head, rows)}
     ${last && nextPage(`${videosPath(request)}?after=${last.taskId}`)}`,
   );
 }

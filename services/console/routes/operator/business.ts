@@ -104,10 +104,11 @@ function asOf({ summedUntil, missingDays }: QueryBusinessResponse): Markup {
     Not all in these figures ${days}, ${first} to ${missingDays.at(-1)}: still being summed up, or out of the ledger
     before it was summed up like this.
   </p>`;
-  const until = summedUntil && summedUntil.seconds > 0n ? instant(timestampDate(summedUntil)) : "no hour yet";
+  const isBegun = summedUntil !== undefined && summedUntil.seconds > 0n;
+  const asOfWhen = isBegun ? html`Booked until ${instant(timestampDate(summedUntil))}.` : "No hour is summed up yet.";
   return html`<p>
-      Booked until ${until}. Revenue is what was charged less refunds; the margin is of calls whose cost prices the
-      catalog has, before refunds.
+      ${asOfWhen} Revenue is what was charged less refunds; the margin is of calls whose cost prices the catalog has,
+      before refunds.
     </p>
     ${first !== undefined && missing}`;
 }

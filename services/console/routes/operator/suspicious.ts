@@ -55,9 +55,9 @@ async function show({ billing, authQuota, clock }: Deps): Promise<PageResponse> 
   return page(
     "Suspicious patterns",
     html`<p>
-        Of the ${accountsRead} accounts charged most, what was booked on the last ${days} days, up to an hour ago; and
-        what was refused on them to callers of all accounts. Nothing is done to these accounts: look at their calls
-        first.
+        Of the ${accountsRead.toLocaleString("en-US")} accounts charged most, what was booked on the last ${days} days,
+        up to an hour ago; and what was refused on them to callers of all accounts. Nothing is done to these accounts:
+        look at their calls first.
       </p>
       ${table(`Suspicious patterns, ${dayOf(span.from)} to ${lastDayOf(span)}${more}`, head, rows)}
       <h2>What is looked for</h2>

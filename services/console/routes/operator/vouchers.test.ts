@@ -288,7 +288,7 @@ describe("redeeming a voucher", () => {
 
 it("without a payment provider the page is about vouchers only, and nothing else answers", async () => {
   const seen = await owner.browser.get(topUp("acme"));
-  assert.equal(seen.title, "Top up");
+  assert.equal(seen.title, "Add credits");
   checkPage(seen, "vouchers only");
   assert.match(seen.text, /Redeem a voucher/);
   assert.doesNotMatch(seen.text, /checkout|Latest payments/);
