@@ -6,14 +6,7 @@ import { bindingOf } from "../conversion/bind-state.ts";
 import { createTranslator } from "../conversion/convert.ts";
 import { IdSealer, sealTap } from "../conversion/seal-ids.ts";
 import { readReply, type ReadReply, type ReplyReading } from "../conversion/whole-reply.ts";
-import {
-  noCounts,
-  type AnswerKind,
-  type Dialect,
-  type Envelope,
-  type StreamTap,
-  type Tally,
-} from "../dialects/dialect.ts";
+import { noCounts, type Dialect, type Envelope, type StreamTap, type Tally } from "../dialects/dialect.ts";
 import { readJsonBody } from "../dialects/json/request-body.ts";
 import { eventJson } from "../dialects/sse.ts";
 import { CallFailure } from "../failures.ts";
@@ -24,6 +17,7 @@ import type { ReplyPlace, ReplyRoom } from "../http/reply-room.ts";
 import type { LiveCall } from "../live-call.ts";
 import type { Metrics } from "../metrics.ts";
 import { pumpStream, type PumpHandle } from "./pump.ts";
+import { contentTypeOf, isEncoded, isFlowing } from "../upstream/answer-head.ts";
 import type { UpstreamAnswer } from "../upstream/reach.ts";
 import { droppedHeader, respondReply, statusOfFailure, streamHeaders } from "../http/respond.ts";
 import type { Answer, SendSignal } from "../upstream/send.ts";
@@ -52,21 +46,6 @@ export type Deliverable = {
   response: CallResponse;
   signal: SendSignal;
 };
-
-const isEncoded = ({ headers }: Answer): boolean => (headers["content-encoding"] ?? "identity") !== "identity";
-
-const contentTypeOf = ({ headers }: Answer): string => String(headers["content-type"] ?? "");
-
-// Errors, and pages of something in between, which nobody would hear as sound.
-const wordsType = /^(?:text\/|application\/(?:[\w.+-]+\+)?(?:json|xml)\b)/i;
-
-/** Whether the answer is one that passes while it comes. */
-function isFlowing(answer: Answer, kind: AnswerKind): boolean {
-  if (isEncoded(answer)) return false;
-  const type = contentTypeOf(answer).trimStart();
-  if (kind === "bytes") return !wordsType.test(type);
-  return kind === "events" && /^text\/event-stream\b/i.test(type);
-}
 
 /** Settles the call, once it is known how its answer ended. */
 export type Settle = (endCause: EndCause) => void;

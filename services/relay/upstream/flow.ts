@@ -8,6 +8,9 @@ export const inSteps = (take: (bytes: number, step: () => void) => void, { data,
   fail: (error) => take(0, () => fail(error)),
 });
 
+/** Sees what waits for a consumer, and whether nothing more will; true: it has seen enough. */
+export type Peek = (early: readonly Buffer[], isOver: boolean) => boolean;
+
 /** The body of an answer on its way to whoever consumes it; what comes before somebody does is kept. */
 export abstract class Flow {
   // The head resolves a promise, the body may follow in the same turn.
@@ -15,11 +18,24 @@ export abstract class Flow {
   private hasEnded = false;
   private failure: Error | undefined;
   private consumer: Consumer | undefined;
+  private peeking: Peek | undefined;
+
+  /** Shows what has come, and all of it again with each piece, until it was enough or somebody consumes it. */
+  peek(peeking: Peek): void {
+    this.peeking = peeking;
+    this.show();
+  }
+
+  private show(): void {
+    const { peeking, early, hasEnded, failure } = this;
+    if (peeking?.(early, hasEnded || failure !== undefined)) this.peeking = undefined;
+  }
 
   /** Starts the flow; what came before is given at once. */
   consume(consumer: Consumer): void {
     const { early, failure } = this;
     this.early = [];
+    this.peeking = undefined;
     this.consumer = consumer;
     for (const chunk of early) {
       consumer.data(chunk);
@@ -31,17 +47,20 @@ export abstract class Flow {
   }
 
   protected give(chunk: Buffer): void {
-    if (this.consumer) this.consumer.data(chunk);
-    else this.early.push(chunk);
+    if (this.consumer) return this.consumer.data(chunk);
+    this.early.push(chunk);
+    this.show();
   }
 
   protected finish(): void {
     this.hasEnded = true;
     this.consumer?.end();
+    this.show();
   }
 
   protected break(error: Error): void {
     this.failure = error;
     this.consumer?.fail(error);
+    this.show();
   }
 }

@@ -8,7 +8,8 @@ import type { LiveCall } from "../live-call.ts";
 import type { Preparation, Prepared } from "../conversion/prepare.ts";
 import type { Pools } from "#shared/catalog/pools.ts";
 import { faultPoint } from "#shared/process/fault-point.ts";
-import { send, SendError, type Answer, type SendSignal, type UpstreamRequest } from "./send.ts";
+import { firstError } from "./first-error.ts";
+import { send, SendError, type Answer, type SendSignal, type SentAnswer, type UpstreamRequest } from "./send.ts";
 import type { TurnSending } from "./send-turn.ts";
 import { upstreamFailure } from "./failure.ts";
 import { countFault, faultOfError, faultOfStatus } from "./faults.ts";
@@ -97,7 +98,8 @@ export async function reachUpstream(outgoing: OutgoingCall, reach: Reach): Promi
     left = name;
     asked.push(name);
     assign(call, route);
-    const attempt = await askUpstream(outgoing, place, route, reach);
+    const isLast = routes.every(({ upstream }) => asked.includes(upstream.name));
+    const attempt = await askUpstream(outgoing, place, { route, isLast }, reach);
     if ("answer" in attempt) return attempt;
     const { failure } = attempt;
     if (attempt.isFinal) throw new CallFailure(failure);
@@ -135,7 +137,7 @@ async function askWhenFree(outgoing: OutgoingCall, route: Route, reach: Reach): 
     return undefined;
   }
   assign(call, route);
-  const attempt = await askUpstream(outgoing, place, route, reach);
+  const attempt = await askUpstream(outgoing, place, { route, isLast: true }, reach);
   if ("answer" in attempt) return attempt;
   throw new CallFailure(attempt.failure);
 }
@@ -152,10 +154,13 @@ function failureOfObstacles(met: Obstacle[]): Failure {
   return { name: failuresOfObstacles[nearest], cause: `every upstream is left alone for now: ${met.join(", ")}` };
 }
 
+/** Which upstream is asked, and whether no other is left to ask behind it. */
+type Asked = { route: Route; isLast: boolean };
+
 async function askUpstream(
   outgoing: OutgoingCall,
   place: Place,
-  route: Route,
+  { route, isLast }: Asked,
   reach: Reach,
 ): Promise<UpstreamAnswer | Failed> {
   const { call, signal, preparation } = outgoing;
@@ -164,6 +169,7 @@ async function askUpstream(
   const { times } = call;
   let prepared: Prepared;
   let answer: Answer;
+  let sent: SentAnswer | undefined;
   try {
     const preparing = preparation.for(route);
     // A large request comes from a thread; any other is there, and goes out in this turn.
@@ -172,7 +178,7 @@ async function askUpstream(
     const request = requestOf(outgoing, route, prepared, () => reach.health.leave(place));
     const { turn } = outgoing;
     const told = turn && (await turn.send({ route, prepared, request, call }));
-    answer = told ?? (await send(reach.pools.poolOf(upstream), request));
+    answer = told ?? (sent = await send(reach.pools.poolOf(upstream), request));
   } catch (error) {
     reach.health.leave(place);
     // It cannot even be said there; another route may carry it.
@@ -191,16 +197,42 @@ async function askUpstream(
   call.firstByteAtMs = Date.now();
   times.answeredAt = performance.now();
   reach.metrics.firstByteSeconds.observe({ upstream: upstream.name }, (times.answeredAt - times.sentAt) / 1_000);
-  if (answer.status === 200) {
+  // Of a caller's socket the turn has seen to it.
+  const error = await errorOf({ answer, sent: isLast ? undefined : sent, route, prepared }, outgoing);
+  if (!error) {
+    times.answeredAt = performance.now();
     learn(reach, attempt, "answered", "up");
     return { answer, route, prepared };
   }
-  const { status } = answer;
-  const failure = upstreamFailure(status, await readErrorBody(answer), prepared.dialect, upstream);
+  const { status, failure } = error;
   times.leftAt = performance.now();
   countFault(reach.metrics, upstream.name, faultOfStatus(status));
-  learnFromError(reach, attempt, answer, failure.name);
+  learnFromError(reach, attempt, { status, headers: answer.headers }, failure.name);
   return { failure, isAnswer: true, isFinal: !isFailover(status, failure) };
+}
+
+/** An answer as it came; `sent` where another upstream may be asked if it turns out to be none. */
+type Came = { answer: Answer; sent: SentAnswer | undefined; route: Route; prepared: Prepared };
+
+/**
+ * The error that an upstream answers: a status other than 200, or one with which a stream of 200 begins, where it has
+ * not served and another may. Any other error within a stream is the caller's to see.
+ */
+async function errorOf(
+  { answer, sent, route: { upstream }, prepared: { dialect } }: Came,
+  { envelope, signal }: OutgoingCall,
+): Promise<{ status: number; failure: Failure } | undefined> {
+  const { status } = answer;
+  if (status !== 200) {
+    return { status, failure: upstreamFailure(status, await readErrorBody(answer), dialect, upstream) };
+  }
+  const first = sent && (await firstError(sent, envelope, dialect));
+  if (!first) return undefined;
+  const failure = upstreamFailure(first.status, first.body, dialect, upstream);
+  if (!isFailover(first.status, failure)) return undefined;
+  answer.abort();
+  signal.isBillable = false;
+  return { status: first.status, failure };
 }
 
 /** The wait for the upstream before, which did not serve, is none of ours. */

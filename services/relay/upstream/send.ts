@@ -15,6 +15,9 @@ export type Answer = {
   abort(): void;
 };
 
+/** An answer over HTTP, of which one may see how it begins. */
+export type SentAnswer = Answer & Pick<Flow, "peek">;
+
 export type UpstreamRequest = {
   origin: string;
   path: string;
@@ -78,10 +81,10 @@ class Exchange extends Flow implements Answer, Dispatcher.DispatchHandler {
   private timer: NodeJS.Timeout | undefined;
   private earlyHeads = 0;
   private readonly request: UpstreamRequest;
-  private readonly resolve: (answer: Answer) => void;
+  private readonly resolve: (answer: SentAnswer) => void;
   private readonly reject: (error: SendError) => void;
 
-  constructor(request: UpstreamRequest, resolve: (answer: Answer) => void, reject: (error: SendError) => void) {
+  constructor(request: UpstreamRequest, resolve: (answer: SentAnswer) => void, reject: (error: SendError) => void) {
     super();
     this.request = request;
     this.resolve = resolve;
@@ -170,7 +173,7 @@ class Exchange extends Flow implements Answer, Dispatcher.DispatchHandler {
  * Redirects are answers like any other. Callbacks instead of streams, because a relayed chunk then costs no stream
  * machinery.
  */
-export function send(pool: Dispatcher, request: UpstreamRequest): Promise<Answer> {
+export function send(pool: Dispatcher, request: UpstreamRequest): Promise<SentAnswer> {
   const { origin, path, headers, body } = request;
   return new Promise((resolve, reject) => {
     const exchange = new Exchange(request, resolve, reject);

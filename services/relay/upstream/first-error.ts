@@ -1,0 +1,91 @@
+import type { Envelope, UpstreamDialect } from "../dialects/dialect.ts";
+import { emptyTally, member } from "../dialects/dialect.ts";
+import { createEventCursor, eventsOf } from "../dialects/event-cursor.ts";
+import { EventTooLargeError, type StreamEvent } from "../dialects/sse.ts";
+import { isFlowing } from "./answer-head.ts";
+import type { SentAnswer } from "./send.ts";
+
+/** Whether a stream of 200 begins with an error is waited for no longer, so that its caller has the head by then. */
+const maxWaitMs = 1_000;
+const maxBytes = 65_536;
+
+// By which providers tell in a stream what else has a status. What is not here may be the request's own fault.
+const statuses: Record<string, number> = {
+  overloaded_error: 529,
+  rate_limit_error: 429,
+  rate_limit_exceeded: 429,
+  RESOURCE_EXHAUSTED: 429,
+  api_error: 500,
+  server_error: 500,
+  internal_error: 500,
+  internal_server_error: 500,
+  InternalServerError: 500,
+  INTERNAL: 500,
+  service_unavailable: 503,
+  service_unavailable_error: 503,
+  UNAVAILABLE: 503,
+};
+
+/** An error of an upstream, with the status that it has, or would have. */
+export type ToldError = { status: number; body: unknown };
+
+function statusOf(error: unknown): number {
+  for (const name of ["code", "status", "type"]) {
+    const said = member(error, name);
+    const status = Number(said);
+    if (status >= 400 && status < 600) return status;
+    if (typeof said === "string" && Object.hasOwn(statuses, said)) return statuses[said] ?? 400;
+  }
+  return 400;
+}
+
+/** The first event of what has come that holds anything; comments do not. */
+function firstOf(bytes: Buffer, isOver: boolean): StreamEvent | undefined {
+  if (isOver) return [...eventsOf(bytes)].find(({ data }) => data !== undefined);
+  const cursor = createEventCursor(maxBytes);
+  cursor.push(bytes);
+  for (let event = cursor.next(); event; event = cursor.next()) if (event.data !== undefined) return event;
+  return undefined;
+}
+
+/** The first event of a stream; undefined where it does not come in time, or nobody can read it. */
+function firstEvent(answer: SentAnswer): Promise<StreamEvent | undefined> {
+  return new Promise((resolve) => {
+    const timer = setTimeout(() => resolve(undefined), maxWaitMs);
+    const settle = (event: StreamEvent | undefined): true => {
+      clearTimeout(timer);
+      resolve(event);
+      return true;
+    };
+    answer.peek((early, isOver) => {
+      const bytes = early.length === 1 && early[0] ? early[0] : Buffer.concat(early);
+      try {
+        const event = firstOf(bytes, isOver);
+        return (event ?? isOver) || bytes.length > maxBytes ? settle(event) : false;
+      } catch (thrown) {
+        if (thrown instanceof EventTooLargeError) return settle(undefined);
+        throw thrown;
+      }
+    });
+  });
+}
+
+/**
+ * The error with which a stream begins, of an upstream that answers 200 before it knows whether it serves. Nothing is
+ * taken of a stream that begins otherwise, or later than is waited for.
+ */
+export async function firstError(
+  answer: SentAnswer,
+  envelope: Envelope,
+  dialect: Pick<UpstreamDialect, "createTap">,
+): Promise<ToldError | undefined> {
+  if (!isFlowing(answer, envelope.answer)) return undefined;
+  const event = await firstEvent(answer);
+  if (!event) return undefined;
+  const tally = emptyTally();
+  dialect.createTap(envelope, (error) => error).read(event, tally);
+  if (!tally.isFailed) return undefined;
+  const own: unknown = Array.isArray(event.json) ? (event.json as unknown[])[0] : event.json;
+  const body = member(own, "response") ?? own;
+  return { status: statusOf(member(body, "error") ?? body), body };
+}
