@@ -98,13 +98,30 @@ export const withoutRandom = (text: string): string =>
     .replaceAll(/LS0t[A-Za-z0-9+/=]{80,}|(?<=made-at: ")\d+/g, "RANDOM")
     .replaceAll(/\b(?:[A-Za-z0-9]{32}\b|[A-Za-z0-9]{43}=)/g, "RANDOM");
 
-/** Renders a set of values to its objects. Throws with helm's own words when it does not render. */
+const kept = new Map<string, Promise<KubeObject[]>>();
+
+/**
+ * Renders a set of values to its objects. Throws with helm's own words when it does not render. What the chart comes
+ * with is rendered once in a process: most tests look at all of it.
+ */
 export async function render(
   file: string,
   sets: string[] = [],
-  { folder = chartFolder, program = packaged }: { folder?: string; program?: string } = {},
+  given?: { folder?: string; program?: string },
 ): Promise<KubeObject[]> {
-  const { code, output, errors } = await template(file, sets, { folder, program });
+  if (given || !file.startsWith(chartFolder)) return renderAnew(file, sets, given);
+  const key = JSON.stringify([file, sets]);
+  const rendered = kept.get(key) ?? renderAnew(file, sets);
+  kept.set(key, rendered);
+  return structuredClone(await rendered);
+}
+
+async function renderAnew(
+  file: string,
+  sets: string[],
+  given?: { folder?: string; program?: string },
+): Promise<KubeObject[]> {
+  const { code, output, errors } = await template(file, sets, given);
   if (code !== 0) throw new Error(`helm template -f ${basename(file)} ${sets.join(" ")}: ${errors}`);
   return readObjects(output);
 }

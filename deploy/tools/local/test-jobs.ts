@@ -29,7 +29,7 @@ const sharing: readonly { names: RegExp; most: number }[] = [
   { names: /^(services\/[^/]+)\//, most: 8 },
   { names: /^(deploy\/bench)\/[^/]+$/, most: 8 },
   { names: /^(deploy\/tools\/(?:admin|checks))\//, most: 5 },
-  { names: /^(deploy\/test\/chart)\//, most: 5 },
+  { names: /^(deploy\/test\/chart)\//, most: 15 },
   { names: /^(deploy\/test\/e2e)\//, most: 3 },
   { names: /^(deploy\/tools\/local)\//, most: 4 },
 ];
