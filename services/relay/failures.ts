@@ -147,8 +147,8 @@ export const failures = {
   // What would be tried again would be charged again, as of a submission that is unknown.
   answer_too_large: {
     when:
-      "The answer is larger than `MAX_REPLY_BYTES` and would have to be changed for the caller; " +
-      "its provider has made it, so it is charged.",
+      "The answer is larger than `MAX_REPLY_BYTES` and would have to be changed for the caller, or took more memory " +
+      "than a thread has; its provider has made it, so it is charged.",
     status: 400,
     message: "The request could not be completed: the answer is too large, ask for a stream or for less of it",
     type: "invalid_request_error",

@@ -3,12 +3,14 @@ import assert from "node:assert/strict";
 import { IncomingMessage, ServerResponse } from "node:http";
 import { Socket } from "node:net";
 import { test } from "node:test";
+import { EndCause } from "#proto/usage/v1/usage_pb.ts";
 import { createRegistry } from "#shared/metrics/ops.ts";
 import { until } from "#shared/testing/until.ts";
 import { deliver, type Deliverable } from "./deliver.ts";
 import { createReplyRoom, type ReplyRoom } from "../http/reply-room.ts";
 import { dialects } from "../dialects/index.ts";
 import { createMetrics } from "../metrics.ts";
+import { countThreads, createThreads } from "../threads/threads.ts";
 import { CallFailure } from "../failures.ts";
 import type { Prepared } from "../conversion/prepare.ts";
 import type { UpstreamAnswer } from "../upstream/reach.ts";
@@ -127,6 +129,37 @@ function startFlow(
   );
   return { delivered, prepared, envelope, response, call, lines: log.lines };
 }
+
+test("an answer whose thread has ended is charged what was held for it, and not asked for again", async () => {
+  const ended = createThreads(countThreads(createMetrics(createRegistry("relay")), listeningLog().log));
+  const dialect = dialects["openai-chat"];
+  const prepared = { dialect, dropped: [], conversion: undefined, single: undefined };
+  const body = Buffer.from(JSON.stringify({ choices: [], filling: "x".repeat(300_000) }));
+  const consume: Answer["consume"] = ({ data, end }) => {
+    data(body);
+    // What it has read until now is lost with it.
+    void ended[Symbol.asyncDispose]().then(end);
+  };
+  const headers = { "content-type": "application/json" };
+  const answer: Answer = { status: 200, headers, consume, pause: nothing, resume: nothing, abort: nothing };
+  const response = new ServerResponse(new IncomingMessage(new Socket()));
+  const call = liveCallOf({ upstream: "u" });
+  const envelope = { ...envelopeOf(), outputCap: 77 };
+  const deliverable = { call, envelope, dialect, response, signal: createSendSignal() };
+  const limits = { maxReplyBytes: 1_000_000, maxEventBytes: 1_000 };
+  const metrics = createMetrics(createRegistry("relay"));
+  const replies = createReplyRoom(1_000_000);
+  const answered = { answer, route: { upstream: {} }, prepared } as unknown as UpstreamAnswer;
+  const ends: EndCause[] = [];
+  const relay = { settling: settlingOf(), metrics, limits, threads: ended, replies };
+  await assert.rejects(
+    deliver(deliverable, answered, relay, (endCause) => void ends.push(endCause)),
+    (error) => error instanceof CallFailure && error.failure.name === "answer_too_large",
+  );
+  assert.deepEqual([ends, call.httpStatus], [[EndCause.COMPLETE], 400]);
+  const { usage, contentTokens, hasContent } = call.tally;
+  assert.deepEqual([usage, contentTokens, hasContent], [undefined, 77, true]);
+});
 
 /** Delivers a whole answer of 100 kB, which ends when its upstream may go on. */
 function startLarge(replies: ReplyRoom) {

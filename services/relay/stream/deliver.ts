@@ -12,6 +12,7 @@ import { eventJson } from "../dialects/sse.ts";
 import { CallFailure } from "../failures.ts";
 import type { CallResponse } from "../http/exchange.ts";
 import { deliverOversized } from "./deliver-oversized.ts";
+import { chargeLost } from "./lost-answer.ts";
 import { guardStream } from "./guard.ts";
 import type { ReplyPlace, ReplyRoom } from "../http/reply-room.ts";
 import type { LiveCall } from "../live-call.ts";
@@ -83,7 +84,9 @@ async function deliverRead(
     noteEnd(call.times);
     const read = Buffer.isBuffer(body)
       ? readReply(body, readingOf(deliverable, answered))
-      : await readInThread(body.session, deliverable, answered);
+      : await readInThread(body.session, deliverable, answered).catch((thrown: unknown) => {
+          throw chargeLost(deliverable, thrown, settleCall);
+        });
     if (!read.reply && read.refusal === undefined && Buffer.isBuffer(body)) throw failureOfBody(body, answered);
     deliverWhole(deliverable, answered, read, settleCall);
     keepUntilRead(place, deliverable, relay);
@@ -116,7 +119,9 @@ async function passOversized(
   const maxBytes = maxTimesLarger * relay.limits.maxReplyBytes;
   if (isPassed) keepUntilRead(place, deliverable, relay);
   const oversized = { session, rest, reading, isPassed, headers, maxBytes };
-  await deliverOversized(deliverable, oversized, relay.threads, settleCall);
+  await deliverOversized(deliverable, oversized, relay.threads, settleCall).catch((thrown: unknown) => {
+    throw chargeLost(deliverable, thrown, settleCall);
+  });
   noteEnd(call.times);
   place.release();
 }

@@ -49,6 +49,10 @@ const busy = (): CallFailure =>
 
 const broken = { failure: { name: "service_unavailable", cause: "the thread that read the body has ended" } } as const;
 
+/** Whether a thread has ended with what it was asked to do. */
+export const isThreadEnd = (thrown: unknown): boolean =>
+  thrown instanceof CallFailure && thrown.failure.cause === broken.failure.cause;
+
 /** One thread, which is started when it is first needed, and again when it has ended. */
 class Thread {
   sessions = 0;
