@@ -21,8 +21,8 @@ function heldTally({ envelope, call }: Lost): Tally {
 }
 
 /**
- * Charges a whole answer whose thread has ended, most likely because it took more memory than there is: its provider has
- * made it. Gives what the caller is told, so that nobody tries again what is charged; anything else as it is.
+ * Charges a whole answer whose thread has ended, most likely because it took more memory than there is: its provider
+ * has made it. Gives what the caller is told, so that nobody tries again what is charged; anything else as it is.
  */
 export function chargeLost(lost: Lost, thrown: unknown, settleCall: (endCause: EndCause) => void): unknown {
   if (!isThreadEnd(thrown)) return thrown;
