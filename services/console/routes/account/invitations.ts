@@ -26,6 +26,7 @@ import {
   type Invitation,
 } from "../../store/invitations.ts";
 import { insertMembership } from "../../store/memberships.ts";
+import { firstPasswordPath } from "../person/first-password.ts";
 import { findPersonByEmail, hasPersonOf, insertPerson, makeOperator } from "../../store/people.ts";
 
 const title = "Invitation";
@@ -108,7 +109,12 @@ async function accept(deps: Deps, request: PageRequest): Promise<PageResponse> {
   const invitation = await findInvitation(deps.pool, tokenHashOf(request));
   if (!invitation) return gone();
   const take = (db: Queryable) => takeInvitation(db, tokenHashOf(request));
-  if (isFor(request, invitation)) return acceptSignedIn(deps, request as SignedInRequest, take);
+  if (isFor(request, invitation)) {
+    const signedIn = request as SignedInRequest;
+    const isOwing = invitation.role === "operator" && !signedIn.visitor.person.hasPassword;
+    if (!isOwing) return acceptSignedIn(deps, signedIn, take);
+    return redirect(firstPasswordPath, "Set a password first, which operators need, then open the link again.");
+  }
   if (request.visitor?.session.isComplete || (await findPersonByEmail(deps.pool, invitation.email))) {
     return again(title, await invite(deps, request, invitation));
   }

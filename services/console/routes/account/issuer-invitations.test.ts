@@ -205,6 +205,13 @@ describe("an invitation that is accepted with an issuer", () => {
     const one = await invited("operator");
     assert.doesNotMatch((await one.browser.get(one.link)).text, /Accept with/);
     assert.equal((await one.browser.post(`${one.link}/oidc`)).location, one.link);
+    const member = await invited();
+    await accept(member);
+    const link = await invite(operator.browser, "acme", member.email, "operator");
+    await member.browser.get(link);
+    assert.equal((await member.browser.post(link)).location, "/profile/first-password", "nor by somebody without one");
+    await member.browser.get("/operator/people");
+    assert.equal((await member.browser.get("/operator/people")).status, 403);
   });
 
   it("is accepted and linked by who is signed in, with the password alone", async () => {
