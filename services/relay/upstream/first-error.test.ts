@@ -38,6 +38,7 @@ describe("a stream that begins with an error", () => {
       "openai-responses",
       [{ type: "response.failed", response: { error: { code: "server_error", message: "x" } } }],
     ],
+    ["chat's, in pieces", "openai-chat", ['data: {"error":', '{"code":502,"message":"x"}}\n', "\n"]],
     ["one that has no blank line behind it", "openai-chat", ['data: {"error":{"code":503,"message":"x"}}']],
   ];
   for (const [what, dialect, pieces] of errors) {

@@ -1,6 +1,6 @@
 import type { Envelope, UpstreamDialect } from "../dialects/dialect.ts";
 import { emptyTally, member } from "../dialects/dialect.ts";
-import { createEventCursor, eventsOf } from "../dialects/event-cursor.ts";
+import { createEventCursor, type EventCursor, eventsOf } from "../dialects/event-cursor.ts";
 import { EventTooLargeError, type StreamEvent } from "../dialects/sse.ts";
 import { isFlowing } from "./answer-head.ts";
 import type { SentAnswer } from "./send.ts";
@@ -8,6 +8,8 @@ import type { SentAnswer } from "./send.ts";
 /** Whether a stream of 200 begins with an error is waited for no longer, so that its caller has the head by then. */
 const maxWaitMs = 1_000;
 const maxBytes = 65_536;
+/** An error comes in one or two. With each, all of the event is copied. */
+const maxPieces = 64;
 
 // By which providers tell in a stream what else has a status. What is not here may be the request's own fault.
 const statuses: Record<string, number> = {
@@ -39,11 +41,8 @@ function statusOf(error: unknown): number {
   return 400;
 }
 
-/** The first event of what has come that holds anything; comments do not. */
-function firstOf(bytes: Buffer, isOver: boolean): StreamEvent | undefined {
-  if (isOver) return [...eventsOf(bytes)].find(({ data }) => data !== undefined);
-  const cursor = createEventCursor(maxBytes);
-  cursor.push(bytes);
+/** The next event that holds anything; comments do not. */
+function nextOf(cursor: EventCursor): StreamEvent | undefined {
   for (let event = cursor.next(); event; event = cursor.next()) if (event.data !== undefined) return event;
   return undefined;
 }
@@ -57,11 +56,14 @@ function firstEvent(answer: SentAnswer): Promise<StreamEvent | undefined> {
       resolve(event);
       return true;
     };
-    answer.peek((early, isOver) => {
-      const bytes = early.length === 1 && early[0] ? early[0] : Buffer.concat(early);
+    const cursor = createEventCursor(maxBytes);
+    let pieces = 0;
+    answer.peek((piece, isOver) => {
+      pieces += 1;
       try {
-        const event = firstOf(bytes, isOver);
-        return (event ?? isOver) || bytes.length > maxBytes ? settle(event) : false;
+        if (piece) cursor.push(piece);
+        const event = nextOf(cursor) ?? (isOver ? lastOf(cursor.rest()) : undefined);
+        return (event ?? isOver) || pieces === maxPieces ? settle(event) : false;
       } catch (thrown) {
         if (thrown instanceof EventTooLargeError) return settle(undefined);
         throw thrown;
@@ -69,6 +71,9 @@ function firstEvent(answer: SentAnswer): Promise<StreamEvent | undefined> {
     });
   });
 }
+
+/** One that has no blank line behind it. */
+const lastOf = (rest: Buffer): StreamEvent | undefined => [...eventsOf(rest)].find(({ data }) => data !== undefined);
 
 /**
  * The error with which a stream begins, of an upstream that answers 200 before it knows whether it serves. Nothing is

@@ -8,8 +8,8 @@ export const inSteps = (take: (bytes: number, step: () => void) => void, { data,
   fail: (error) => take(0, () => fail(error)),
 });
 
-/** Sees what waits for a consumer, and whether nothing more will; true: it has seen enough. */
-export type Peek = (early: readonly Buffer[], isOver: boolean) => boolean;
+/** Sees each piece that waits for a consumer, then that nothing more will; true: it has seen enough. */
+export type Peek = (piece: Buffer | undefined, isOver: boolean) => boolean;
 
 /** The body of an answer on its way to whoever consumes it; what comes before somebody does is kept. */
 export abstract class Flow {
@@ -20,15 +20,15 @@ export abstract class Flow {
   private consumer: Consumer | undefined;
   private peeking: Peek | undefined;
 
-  /** Shows what has come, and all of it again with each piece, until it was enough or somebody consumes it. */
+  /** Shows what has come, and what comes, until it was enough or somebody consumes it. */
   peek(peeking: Peek): void {
     this.peeking = peeking;
-    this.show();
+    for (const piece of this.early) this.show(piece, false);
+    if (this.hasEnded || this.failure) this.show(undefined, true);
   }
 
-  private show(): void {
-    const { peeking, early, hasEnded, failure } = this;
-    if (peeking?.(early, hasEnded || failure !== undefined)) this.peeking = undefined;
+  private show(piece: Buffer | undefined, isOver: boolean): void {
+    if (this.peeking?.(piece, isOver)) this.peeking = undefined;
   }
 
   /** Starts the flow; what came before is given at once. */
@@ -49,18 +49,18 @@ export abstract class Flow {
   protected give(chunk: Buffer): void {
     if (this.consumer) return this.consumer.data(chunk);
     this.early.push(chunk);
-    this.show();
+    this.show(chunk, false);
   }
 
   protected finish(): void {
     this.hasEnded = true;
     this.consumer?.end();
-    this.show();
+    this.show(undefined, true);
   }
 
   protected break(error: Error): void {
     this.failure = error;
     this.consumer?.fail(error);
-    this.show();
+    this.show(undefined, true);
   }
 }
