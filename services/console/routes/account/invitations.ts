@@ -89,8 +89,9 @@ async function invite(deps: Deps, request: PageRequest, invitation: Invitation):
 function issuerForm({ oidc }: Deps, request: PageRequest, { email, role }: Invitation): Markup | undefined {
   if (!oidc || role === "operator") return undefined;
   const { name } = oidc;
-  return html`<p>Accept with ${name}, if ${email} is your address there, or choose a password.</p>
-    ${form(request, { action: `${request.path}/oidc`, button: `Accept with ${name}` })}`;
+  return html`<p>If ${email} is your address at ${name}, too, you need no password here.</p>
+    ${form(request, { action: `${request.path}/oidc`, button: `Accept with ${name}` })}
+    <h2>Or choose a password</h2>`;
 }
 
 /** For somebody who is here already: accepts, and links as the profile does, which takes the password. */
