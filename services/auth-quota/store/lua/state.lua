@@ -176,9 +176,9 @@ local function account(id)
     return found
   end
   local posted, postedVersion, postedIn, spent, spentVersion, held, unposted, open, pending, arrival, status, perMinute,
-    maxConcurrent, limit, version, leases, moved, move = unpack(redis.call('HMGET', prefix .. ':account:' .. id, 'posted',
+    maxConcurrent, limit, version, leases, moved = unpack(redis.call('HMGET', prefix .. ':account:' .. id, 'posted',
       'posted_version', 'posted_in', 'spent', 'spent_version', 'held', 'unposted', 'open', 'pending', 'arrival', 'status',
-      'per_minute', 'max_concurrent', 'limit', 'version', 'leases', 'moved', 'move'))
+      'per_minute', 'max_concurrent', 'limit', 'version', 'leases', 'moved'))
   found = {
     posted = tonumber(posted or 0),
     postedVersion = postedVersion and tonumber(postedVersion),
@@ -197,7 +197,6 @@ local function account(id)
     version = version and tonumber(version),
     leases = leases or '',
     moved = moved,
-    move = tonumber(move or 0),
   }
   accounts[id] = found
   return found

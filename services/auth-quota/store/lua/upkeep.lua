@@ -137,7 +137,8 @@ local function addRareOperations()
   end }
 
   -- Whether a step of a move comes too late: a later one was made, or this one has taken the account in.
-  local function isOutdated(found, number)
+  local function isOutdated(id, found, number)
+    found.move = found.move or tonumber(redis.call('HGET', prefix .. ':account:' .. id, 'move') or 0)
     return number < found.move or (number == found.move and not found.moved)
   end
 
@@ -163,7 +164,7 @@ local function addRareOperations()
   -- The number: how many calls and charges are left. UNAVAILABLE: this shard has lost data, or an old process runs.
   operations.leave = { 2, function(id, numberText)
     local found, number = account(id), tonumber(numberText)
-    if isOutdated(found, number) then
+    if isOutdated(id, found, number) then
       return verdicts.NO_HOLD
     end
     if found.moved == 'gone' then
@@ -189,7 +190,7 @@ local function addRareOperations()
   -- Marks an account again, in a shard that has lost data.
   operations.mark = { 3, function(id, numberText, moved)
     local found, number = account(id), tonumber(numberText)
-    if isOutdated(found, number) then
+    if isOutdated(id, found, number) then
       return verdicts.NO_HOLD
     end
     mark(id, found, moved, number)
@@ -199,7 +200,7 @@ local function addRareOperations()
   -- Takes an account in, after all other shards have marked it gone; its keys before it. Sums and settings that are known
   -- from an earlier stay count as not loaded, as after a loss.
   operations['arrive-key'] = { 3, function(keyId, id, numberText)
-    if isOutdated(account(id), tonumber(numberText)) then
+    if isOutdated(id, account(id), tonumber(numberText)) then
       return verdicts.NO_HOLD
     end
     redis.call('HDEL', prefix .. ':key:' .. keyId, 'spent_in', 'version', 'whole')
@@ -210,7 +211,7 @@ local function addRareOperations()
 
   operations.arrive = { 2, function(id, numberText)
     local found, number = account(id), tonumber(numberText)
-    if isOutdated(found, number) then
+    if isOutdated(id, found, number) then
       return verdicts.NO_HOLD
     end
     local name = prefix .. ':account:' .. id
