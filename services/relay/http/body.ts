@@ -21,8 +21,8 @@ const stallMs = 30_000;
 const leastBytes = 512 * 1024;
 
 /** Of many pieces, as chunks may be: each costs as much as thousands of bytes do. */
-const freePieces = 1_024;
-const leastPieceBytes = 8;
+export const freePieces = 1_024;
+export const leastPieceBytes = 8;
 
 /** How much larger than on the wire a body may become, beyond the first of it: text becomes a tenth of itself. */
 const maxRatio = 100;

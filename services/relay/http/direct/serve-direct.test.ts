@@ -233,3 +233,27 @@ test("an answer says that its connection closes, and closes it, when it shall", 
     assert.match(came, /\r\nConnection: close\r\n[^]*ok$/);
   }
 });
+
+test("a body in tiny chunks is refused before Node reads a thousand of them; one in larger chunks is read", async () => {
+  const errors: unknown[] = [];
+  const server = createServer((request, response) => void request.resume().on("end", () => response.end("read")));
+  server.on("clientError", ({ code, rawPacket }: Error & { code?: string; rawPacket?: Buffer }, socket) => {
+    errors.push([code, rawPacket?.toString("latin1", 0, 10)]);
+    socket.end("refused");
+  });
+  serveDirect(server, { paths: new Set([path]), keepAliveMs: 1_000 });
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  after(() => server.close());
+  const head = "POST /x HTTP/1.1\r\nHost: r\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n";
+  const answerTo = async (chunk: string): Promise<string> => {
+    const socket = connect((server.address() as AddressInfo).port, "127.0.0.1").setEncoding("latin1");
+    socket.end(`${head}${chunk.repeat(5_000)}0\r\n\r\n`);
+    let told = "";
+    for await (const piece of socket) told += piece as string;
+    return told;
+  };
+  assert.equal(await answerTo("1\r\n \r\n"), "refused");
+  assert.match(await answerTo("9\r\n123456789\r\n"), /read/);
+  assert.deepEqual(errors, [["HPE_USER", "POST /x HT"]]);
+});

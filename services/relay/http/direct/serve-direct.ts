@@ -1,10 +1,12 @@
 import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import { Server as TlsServer } from "node:tls";
+import { freePieces, leastPieceBytes } from "../body.ts";
 import { TurnShare } from "../turn-share.ts";
 import { directLimits, readDirectHead, type DirectHead } from "./read-head.ts";
 import { DirectRequest } from "./request.ts";
 import { DirectResponse } from "./response.ts";
+import { comesInTinyChunks } from "./tiny-chunks.ts";
 
 /** How long a request may be on its way before Node's own timers for slow callers take over. */
 const patienceMs = 1_000;
@@ -69,6 +71,7 @@ class DirectConnection {
     const bytes = first && this.pieces.length === 1 ? first : Buffer.concat(this.pieces, this.bytes);
     this.head ??= readDirectHead(bytes, serving.paths);
     const { head } = this;
+    if (!head && comesInTinyChunks(bytes, freePieces, leastPieceBytes)) return this.refuse(bytes);
     if (!head) return this.handOverInTurn();
     if (bytes.length < head.end) return;
     this.head = undefined;
@@ -118,6 +121,16 @@ class DirectConnection {
   private handOverInTurn(): void {
     this.hasTurn = true;
     new TurnShare(this.socket).take(this.bytes, () => this.handOver());
+  }
+
+  /** Refuses as Node would what it cannot read, before it reads a thousand chunks. */
+  private refuse(rawPacket: Buffer): void {
+    const { socket, serving } = this;
+    this.pieces = [];
+    this.hasTurn = true;
+    socket.off("data", this.onData).off("end", this.onEnd).resume();
+    const error = Object.assign(new Error("the body comes in tiny chunks"), { code: "HPE_USER", rawPacket });
+    serving.server.emit("clientError", error, socket);
   }
 
   /** Gives the connection, with what has come on it, to Node for good. */
