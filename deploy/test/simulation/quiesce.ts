@@ -21,8 +21,6 @@ export function findUnrest(world: World): string | undefined {
   for (const { accountId, version, pushedVersion } of world.ledger.accounts.values()) {
     if (version > pushedVersion) return `auth-quota was not told of ${accountId}`;
   }
-  for (const { accountId, movingTo } of movedPlaces(world.ledger).values())
-    if (movingTo !== null) return `${accountId} is moving to shard ${movingTo}`;
   let open = 0;
   for (const { memory, prefix } of world.redises) {
     const outbox = Number(memory.execute(["ZCARD", `${prefix}:outbox`]));
@@ -30,7 +28,9 @@ export function findUnrest(world: World): string | undefined {
     if (memory.execute(["HGET", `${prefix}:service`, "gate"]) !== null) return "the recovery lock is closed";
     open += Number(memory.execute(["HGET", `${prefix}:service`, "open"]) ?? 0);
   }
-  if (open === 0) return undefined;
+  // One that is moving waits for holds that only the sweep of forgotten ones ends, too.
+  const moving = [...movedPlaces(world.ledger).values()].find(({ movingTo }) => movingTo !== null);
+  if (open === 0) return moving && `${moving.accountId} is moving to shard ${moving.movingTo}`;
   return openCalls(world).every((rid) => isForgotten(world, rid)) ? forgottenHolds : `${open} holds are open`;
 }
 
