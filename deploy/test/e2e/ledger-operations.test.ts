@@ -6,6 +6,7 @@ import { join } from "node:path";
 import { test } from "node:test";
 import { parse } from "csv-parse/sync";
 import { formatUsd } from "#shared/money/money.ts";
+import { compileCache } from "#shared/testing/config.ts";
 import { chat, makeCall } from "./ask.ts";
 import { checkRefusal, rows as refusals } from "./refusal.ts";
 import { grpcFilesIn } from "../../tools/certificates/folder.ts";
@@ -21,6 +22,7 @@ function admin(...words: string[]): Promise<CommandResult> {
   const program = join(import.meta.dirname, "../../tools/admin/main.ts");
   const environment = {
     PATH: process.env["PATH"],
+    ...compileCache(),
     ...grpcFilesIn(world.stack.tlsFolder, "admin"),
     AUTH_QUOTA_ADDRESS: authQuotaAddress,
     BILLING_ADDRESS: billingAddress,

@@ -2,6 +2,7 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { createInterface } from "node:readline";
 import type { Readable } from "node:stream";
+import { compileCache } from "./config.ts";
 import { forget, guard } from "./watchdog.ts";
 
 const keptLines = 30;
@@ -34,8 +35,7 @@ export type ChildProcess = {
 };
 
 // Tests start programs by the hundred; all but the first find their modules compiled.
-const { NODE_COMPILE_CACHE } = process.env;
-const compiled = NODE_COMPILE_CACHE !== undefined && { NODE_COMPILE_CACHE };
+const compiled = compileCache();
 
 /**
  * Starts a process in a process group of its own, so that Ctrl-C in a terminal reaches only the one who decides the

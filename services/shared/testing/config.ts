@@ -9,3 +9,9 @@ export function searchPath(): string[] {
 export function givenBrowser(): string | undefined {
   return process.env["CHROMIUM_PATH"] || undefined;
 }
+
+/** What a program needs in its environment to find its modules compiled, where tests are run with such a cache. */
+export function compileCache(): { NODE_COMPILE_CACHE?: string } {
+  const { NODE_COMPILE_CACHE } = process.env;
+  return NODE_COMPILE_CACHE === undefined ? {} : { NODE_COMPILE_CACHE };
+}
