@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { afterEach, beforeEach, mock, test } from "node:test";
 import { setImmediate as nextTurn } from "node:timers/promises";
-import { inTurn, TurnShare } from "./turn-share.ts";
+import { inTurn, roomInTurn, TurnShare } from "./turn-share.ts";
 
 const large = 65_536;
 
@@ -102,4 +102,18 @@ test("what a step begins with promises is of its turn's time, and one such step 
   assert.deepEqual(steps.slice(1), ["a is sent", "b begins", "b is sent"]);
   await nextTurn();
   assert.deepEqual(steps.slice(4), ["c begins", "c is sent", "d begins", "d is sent"]);
+});
+
+test("what cannot be done in pieces waits for a turn that has room, one behind the other", async () => {
+  const steps: string[] = [];
+  const work = async (name: string): Promise<void> => {
+    await roomInTurn();
+    steps.push(name);
+    spend(6);
+  };
+  assert.equal(roomInTurn(), undefined);
+  spend(6);
+  const later = nextTurn().then(() => nextTurn().then(() => steps.push("a turn")));
+  await Promise.all([work("one"), work("other"), later]);
+  assert.deepEqual(steps, ["one", "a turn", "other"]);
 });

@@ -123,3 +123,12 @@ export function inTurn(step: () => void): Promise<void> {
     });
   });
 }
+
+/**
+ * Settles in a turn that has room for work that cannot be done in pieces, such as reading a whole answer; undefined
+ * where this one has. Hundreds of answers may come in one turn.
+ */
+export function roomInTurn(): Promise<void> | undefined {
+  beginTurn();
+  return waiting.length === 0 && !isSpent(startedAtMs) ? undefined : inTurn(() => undefined);
+}

@@ -137,8 +137,8 @@ test("an answer whose thread has ended is charged what was held for it, and not 
   const body = Buffer.from(JSON.stringify({ choices: [], filling: "x".repeat(300_000) }));
   const consume: Answer["consume"] = ({ data, end }) => {
     data(body);
-    // What it has read until now is lost with it.
-    void ended[Symbol.asyncDispose]().then(end);
+    // What it has read until now is lost with it: in this turn of the event loop, or the next.
+    setImmediate(() => void ended[Symbol.asyncDispose]().then(end));
   };
   const headers = { "content-type": "application/json" };
   const answer: Answer = { status: 200, headers, consume, pause: nothing, resume: nothing, abort: nothing };

@@ -14,6 +14,7 @@ import type { CallResponse } from "../http/exchange.ts";
 import { deliverOversized } from "./deliver-oversized.ts";
 import { chargeLost } from "./lost-answer.ts";
 import { guardStream } from "./guard.ts";
+import { roomInTurn } from "../http/turn-share.ts";
 import type { ReplyPlace, ReplyRoom } from "../http/reply-room.ts";
 import type { LiveCall } from "../live-call.ts";
 import type { Metrics } from "../metrics.ts";
@@ -82,6 +83,8 @@ async function deliverRead(
       return await passOversized(deliverable, answered, relay, { ...body, rest: body.rest, place, settleCall });
     }
     noteEnd(call.times);
+    const room = Buffer.isBuffer(body) ? roomInTurn() : undefined;
+    if (room) await room.then(() => refuseCut(signal));
     const read = Buffer.isBuffer(body)
       ? readReply(body, readingOf(deliverable, answered))
       : await readInThread(body.session, deliverable, answered).catch((thrown: unknown) => {
@@ -256,6 +259,10 @@ function toldTally({ tally, hasNoCounts }: TallyResult): Tally {
   return tally;
 }
 
+function refuseCut({ isAborted }: SendSignal): void {
+  if (isAborted) throw new CallFailure({ name: "service_unavailable", cause: "the call was cut" });
+}
+
 /** Reads it in a thread. Throws when the call was cut meanwhile. */
 async function readInThread(
   session: ThreadSession,
@@ -265,7 +272,7 @@ async function readInThread(
   const { signal } = deliverable;
   const reading = factsOfReading(deliverable, answered);
   const { reply, refusal, refused } = await session.work<"reply">({ kind: "reply", reading });
-  if (signal.isAborted) throw new CallFailure({ name: "service_unavailable", cause: "the call was cut" });
+  refuseCut(signal);
   if (!reply) return { refusal, tally: refused && toldTally(refused) };
   return { reply: { ...reply, tally: toldTally(reply), body: Buffer.from(reply.body.buffer) } };
 }
