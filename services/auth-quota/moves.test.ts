@@ -153,6 +153,33 @@ test("a shard that has lost its data marks who has left it before it grants agai
   assert.equal(await markIn(from, payer), "gone");
 });
 
+test("a shard that has lost the last seconds before an account left it hears again what of that is booked", async () => {
+  const payer = await environment.createPayer(10_000n);
+  const { accountId, keyId } = payer;
+  const [from, to] = [homeOf(payer), otherThan(homeOf(payer))];
+  using line = environment.first.openLine("relay_left");
+  const rid = createRid();
+  assert.equal((await one(line, reserve(payer, rid))).verdict, Verdict.OK);
+  assert.equal((await one(line, settle(payer, rid))).verdict, Verdict.OK);
+  const call = `${prefixes[from]}:call:${rid}`;
+  const settled = await redis.get(call);
+  const booked = { balanceNanos: 9_960n, version: 2n };
+  environment.billing.balances.set(accountId, { nanos: booked.balanceNanos, version: booked.version });
+  const post = () =>
+    environment.first.admin.post({
+      accounts: [{ accountId, ...booked }],
+      calls: [{ rid, accountId, keyId, bookedNanos: 40n, isFinal: true }],
+    });
+  await post();
+  await moveTo(payer, to);
+  assert.match((await redis.get(call)) ?? "", /^posted/);
+  await redis.set(call, settled ?? "");
+  await until("it is booked there, too", async () => {
+    await post();
+    return (await redis.get(call))?.startsWith("posted");
+  });
+});
+
 test("only accounts that there are move, and only to shards that there are", async () => {
   const payer = await environment.createPayer(1n);
   const { admin } = environment.first;

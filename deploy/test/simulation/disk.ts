@@ -6,12 +6,19 @@ export type Disk = {
   files: Map<string, Buffer>;
   /** Refuses to write. */
   isFull: boolean;
+  /** Has refused to write since its process began. */
+  hasRefused: boolean;
   /** The next write is cut off, and the process killed by this at once: a torn frame. */
   tearNext: (() => void) | undefined;
 };
 
 export function createDisk(): Disk {
-  return { files: new Map(), isFull: false, tearNext: undefined };
+  return { files: new Map(), isFull: false, hasRefused: false, tearNext: undefined };
+}
+
+function refuse(disk: Disk): never {
+  disk.hasRefused = true;
+  throw new Error("ENOSPC: no space left on device");
 }
 
 /** The file system as the spool of one process sees it. What a dead process still writes does not arrive. */
@@ -31,7 +38,7 @@ export function filesOn(disk: Disk): SpoolFiles {
       return bytes;
     },
     openForAppend: (file) => {
-      if (disk.isFull) throw new Error("ENOSPC: no space left on device");
+      if (disk.isFull) refuse(disk);
       if (!isDead()) append(file, Buffer.alloc(0));
       nextDescriptor += 1;
       open.set(nextDescriptor, file);
@@ -44,7 +51,7 @@ export function filesOn(disk: Disk): SpoolFiles {
       if (isDead()) return bytes.length;
       if (disk.isFull) {
         append(file, bytes.subarray(0, 5));
-        throw new Error("ENOSPC: no space left on device");
+        refuse(disk);
       }
       const tear = disk.tearNext;
       disk.tearNext = undefined;

@@ -1,7 +1,7 @@
 import type { Payer, Truth } from "./caller.ts";
 import { hashOf, hotCalls, type HotCall } from "./hot-state.ts";
 import { quiet } from "./profile.ts";
-import { lossesOf, type World } from "./world.ts";
+import { lossesOf, redisOf, type World } from "./world.ts";
 
 // What relays admit by themselves is looked at in the moment in which they do it, whatever they have told of it yet.
 
@@ -84,9 +84,11 @@ export function createRateCheck(world: World): RateCheck {
   return ({ accountId, perMinute }) => {
     if (perMinute === 0) return;
     const nowMs = Date.now();
-    const { level, atMs } = buckets.get(accountId) ?? { level: 0, atMs: nowMs };
+    // In another shard the rate begins anew.
+    const name = `${accountId} ${redisOf(world, accountId).name}`;
+    const { level, atMs } = buckets.get(name) ?? { level: 0, atMs: nowMs };
     const filled = Math.max(0, level - ((nowMs - atMs) * perMinute) / minuteMs) + 1;
-    buckets.set(accountId, { level: filled, atMs: nowMs });
+    buckets.set(name, { level: filled, atMs: nowMs });
     const most = perMinute * lateShare + 1;
     const isCounted = lossesOf(world, accountId).length === 0 && world.clockRightAtMs === undefined;
     if (isCounted && filled > most)

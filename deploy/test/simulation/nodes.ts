@@ -20,10 +20,10 @@ const log = createLog("simulation", "silent");
 export function killPlace(world: World, place: RunningNode): void {
   world.note(`kill ${place.name}`);
   if (place.kind === "relay") {
-    const { relay, process: killed } = place as RelayNode;
-    // What the disk refused is in memory only, and gone with it.
-    const isUnwritten = relay?.settling.spool.problem() !== undefined;
-    if (isUnwritten) loseDisk(world, (truth) => truth.process === killed);
+    const { disk, process: killed } = place as RelayNode;
+    // What the disk refused is in memory only, and gone with it: a record, or the last checkpoint of a call.
+    if (disk.hasRefused) loseDisk(world, (truth) => truth.process === killed);
+    disk.hasRefused = false;
     (place as RelayNode).relay = undefined;
   }
   kill(place.process);

@@ -23,6 +23,7 @@ async function post(count: number, strange: number) {
   };
   const deps = {
     shards: createShards([{ apply, generation: () => "1", status: () => "ready" } as unknown as Shard]),
+    moves: { placeOf: () => undefined },
     metrics: { conflict: () => undefined },
     log: { error: ({ rid }: { rid: string }) => reported.push(rid) },
   };

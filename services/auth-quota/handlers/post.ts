@@ -1,4 +1,10 @@
-import { Verdict, type AuthQuotaService, type BookedCall, type PostRequest } from "#proto/authquota/v1/authquota_pb.ts";
+import {
+  CallState,
+  Verdict,
+  type AuthQuotaService,
+  type BookedCall,
+  type PostRequest,
+} from "#proto/authquota/v1/authquota_pb.ts";
 import { ServiceError } from "#shared/process/errors.ts";
 import type { UnaryHandlers } from "#shared/grpc/grpc.ts";
 import type { Logger } from "#shared/process/log.ts";
@@ -13,7 +19,13 @@ import { answerCodes, unasked, writeBalance, writeSpending, type HotOperation } 
 import { byShard, forEachOf, type Shard, type Shards } from "../store/shards.ts";
 import { checkId, refuse } from "./validate.ts";
 
-type PostDeps = { shards: Shards; moves: Pick<Moves, "look">; billing: FundsSource; metrics: Metrics; log: Logger };
+type PostDeps = {
+  shards: Shards;
+  moves: Pick<Moves, "look" | "placeOf">;
+  billing: FundsSource;
+  metrics: Metrics;
+  log: Logger;
+};
 
 // Bounds the time for which one run of the script keeps all others waiting.
 const chunkSize = 500;
@@ -42,6 +54,7 @@ export function postHandler(deps: PostDeps): UnaryHandlers<typeof AuthQuotaServi
     const posts = calls.map((call): OwnedOperation => ({ accountId: call.accountId, operation: writePost(call) }));
     faultPoint("auth-quota: told what is booked, nothing of it taken over");
     await whenRedisAnswers(postAll(deps, [...sums, ...posts]));
+    await whenRedisAnswers(postBehind(deps, calls));
     return {};
   };
 }
@@ -81,6 +94,24 @@ async function postTo(deps: PostDeps, shard: Shard, owned: OwnedOperation[]): Pr
     deps,
     owned.filter(({ accountId }) => moved.has(accountId)),
   );
+}
+
+// As a look at many calls answers them.
+const openStates = new Set<string>([CallState.HELD, CallState.EXPIRED, CallState.SETTLED].map(String));
+
+/**
+ * A shard that an account has left has no open call of it, unless it lost what it knew of some: those are told there,
+ * or it would have them booked again and again.
+ */
+async function postBehind({ shards, moves }: PostDeps, calls: readonly BookedCall[]): Promise<void> {
+  const moved = calls.filter(({ accountId, isLeased }) => !isLeased && moves.placeOf(accountId) !== undefined);
+  await forEachOf(moved.length === 0 ? [] : shards.all, async (shard) => {
+    for (const chunk of chunks(moved.filter(({ accountId }) => shards.of(accountId) !== shard))) {
+      const [looked] = await shard.apply("", [["lookup-many", chunk.map(({ rid }) => rid).join("")]]);
+      const open = chunk.filter((_, at) => openStates.has(looked?.text[at] ?? ""));
+      if (open.length > 0) await shard.apply("", open.map(writePost));
+    }
+  });
 }
 
 function report({ metrics, log }: PostDeps, operation: HotOperation | undefined): void {

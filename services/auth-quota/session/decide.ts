@@ -69,7 +69,7 @@ export function createDecide(given: DecideDeps): Decide {
     const tasks = operations.map((operation) => toTask(deps, operation));
     await decideAll(deps, tasks);
     const results = tasks.map((task) => {
-      const result = task.result ?? (task.parts ? mergeParts(shards, task.prepared, task.parts) : unavailable);
+      const result = task.result ?? (task.parts ? mergeParts(task.prepared, task.parts) : unavailable);
       deps.metrics.verdict(task.prepared.name, result.verdict);
       return result;
     });

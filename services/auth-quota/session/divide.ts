@@ -1,7 +1,7 @@
 import { CallState, Verdict } from "#proto/authquota/v1/authquota_pb.ts";
 import type { Shard, Shards } from "../store/shards.ts";
 import type { PreparedOperation } from "./operations.ts";
-import type { Result, SessionOperation } from "./session-wire.ts";
+import type { Result } from "./session-wire.ts";
 import type { Task } from "./task.ts";
 
 // Operations that concern several shards: the end of a relay, a look at many calls, and whatever a relay of the version
@@ -24,29 +24,28 @@ export function divide(shards: Shards, { prepared, caller }: Task): Task[] | und
   });
   if (request.name !== "lookupMany" || request.accountHashes.length === 0)
     return shards.all.map((shard) => partOf(shard));
-  const all = String(prepared.operation?.[1] ?? "");
   const texts = new Map<Shard, string>();
-  for (const [at, asked] of shardsOf(shards, request).entries()) {
-    const rid = all.slice(at * ridLength, (at + 1) * ridLength);
+  for (const [at, rid] of ridsOf(prepared).entries()) {
+    const asked = shards.ofHash(request.accountHashes.readUInt32BE(at * hashBytes));
     for (const shard of asked) texts.set(shard, (texts.get(shard) ?? "") + rid);
   }
   return [...texts].map(([shard, rids]) => partOf(shard, ["lookup-many", rids]));
 }
 
-/** The shards of each call that is asked about. */
-function shardsOf(shards: Shards, { accountHashes }: SessionOperation): (readonly Shard[])[] {
-  const count = accountHashes.length / hashBytes;
-  return Array.from({ length: count }, (_, at) => shards.ofHash(accountHashes.readUInt32BE(at * hashBytes)));
+/** The ids of the calls that are asked about at once. */
+function ridsOf({ operation }: Pick<PreparedOperation, "operation">): string[] {
+  const text = String(operation?.[1] ?? "");
+  return Array.from({ length: text.length / ridLength }, (_, at) => text.slice(at * ridLength, (at + 1) * ridLength));
 }
 
 const unavailable: Result = { verdict: Verdict.UNAVAILABLE };
 
 /** The result of an operation by those of its parts. */
-export function mergeParts(shards: Shards, { request }: PreparedOperation, parts: readonly Task[]): Result {
+export function mergeParts(prepared: PreparedOperation, parts: readonly Task[]): Result {
   const results = parts.map(({ result }) => result ?? unavailable);
-  switch (request.name) {
+  switch (prepared.request.name) {
     case "lookupMany":
-      return { verdict: Verdict.OK, states: Buffer.from(mergeMany(shards, request, parts)) };
+      return { verdict: Verdict.OK, states: Buffer.from(mergeMany(prepared, parts)) };
     case "lookup": {
       const states = results.map(({ verdict, state }) => (verdict === Verdict.OK ? (state ?? 0) : undefined));
       const state = mergeStates(states);
@@ -68,21 +67,14 @@ function mergeOfCall(results: readonly Result[]): Result {
   return known ?? undecided ?? charged ?? { verdict: NO_HOLD };
 }
 
-function mergeMany(shards: Shards, request: SessionOperation, parts: readonly Task[]): number[] {
-  const statesOf = new Map(parts.map(({ shard, result }) => [shard, result?.states]));
-  if (request.accountHashes.length > 0) {
-    const read = new Map<Shard, number>();
-    return shardsOf(shards, request).map((asked) => {
-      const states = asked.map((shard) => {
-        const at = read.get(shard) ?? 0;
-        read.set(shard, at + 1);
-        return statesOf.get(shard)?.[at];
-      });
-      return mergeStates(states);
-    });
+/** By which ids each part was asked about: where accounts are may have changed since. */
+function mergeMany(prepared: PreparedOperation, parts: readonly Task[]): number[] {
+  const statesOf = new Map<string, (number | undefined)[]>(ridsOf(prepared).map((rid) => [rid, []]));
+  for (const part of parts) {
+    const states = part.result?.states;
+    for (const [at, rid] of ridsOf(part.prepared).entries()) statesOf.get(rid)?.push(states?.[at]);
   }
-  const count = request.rids.length / 16;
-  return Array.from({ length: count }, (_, at) => mergeStates([...statesOf.values()].map((states) => states?.[at])));
+  return ridsOf(prepared).map((rid) => mergeStates(statesOf.get(rid) ?? []));
 }
 
 /**

@@ -50,7 +50,7 @@ export function createShards(stores: readonly ConnectedStore[]): Shards {
     place: (elsewhere) => {
       placed = new Map([...elsewhere].map(([accountId, index]) => [accountId, all[index] ?? homeOf(accountId)]));
       placedHashes = new Map(
-        [...placed].map(([accountId, shard]) => [accountHash(accountId), [shard, homeOf(accountId)]]),
+        [...placed].map(([accountId, shard]) => [accountHash(accountId), [...new Set([shard, homeOf(accountId)])]]),
       );
     },
     generation: () => {
