@@ -173,6 +173,8 @@ test("a shard that has lost the last seconds before an account left it hears aga
   await post();
   await moveTo(payer, to);
   assert.match((await redis.get(call)) ?? "", /^posted/);
+  const looked = await one(line, { case: "lookup", value: { rid, accountId } });
+  assert.equal(looked.state, CallState.POSTED, "a relay that begins again hears of it, wherever that is known");
   await redis.set(call, settled ?? "");
   await until("it is booked there, too", async () => {
     await post();

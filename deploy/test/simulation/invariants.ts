@@ -70,7 +70,9 @@ export function createRunChecks(world: World): RunChecks {
     const version = BigInt(hash["posted_version"]);
     if (version < (versions.get(name) ?? 0n)) world.violate(`I8: the version of ${accountId} went back to ${version}`);
     versions.set(name, version);
-    checkNotOverstated(world, { accountId, available, own });
+    // Of what was booked since, the shard to which the account has moved may not have heard in any other way.
+    const isBehind = hasMoves(world.seed) && version < (world.ledger.accounts.get(accountId)?.version ?? 0n);
+    if (!isBehind) checkNotOverstated(world, { accountId, available, own });
   };
   return {
     afterRun: (values, answer) => {
@@ -143,6 +145,8 @@ function inHand({ ledger, sweptSessions }: World, truth: Truth, calls: Map<strin
   const hot = calls.get(truth.rid);
   // Not told yet: it lies in the lease, also what is booked of it.
   if (!hot && calls.get(truth.leaseRid)?.state === "leased") return -(ledger.calls.get(truth.rid)?.chargedNanos ?? 0n);
+  // Nobody was told of it, and its relay is gone: its money went back with the lease.
+  if (!hot && truth.leaseRid !== "" && truth.process.state === "dead") return 0n;
   const isTaken = truth.state === "running" || truth.state === "settling" || truth.state === "settled";
   if (!isTaken) return 0n;
   // Ended for a relay that was silent: what is owed beyond that was served without a hold.
@@ -226,13 +230,16 @@ export function checkAcked(world: World, { data, seq }: StoredMessage): void {
 const chargedByAuthQuota = new Set(["settled", "held", "expired"]);
 
 /**
- * I9 for the first home: the spool lets go of what is booked as final, and of nothing else. A checkpoint whose final
- * record the disk refused may go as soon as auth-quota has that record, or a later checkpoint that it will charge.
+ * I9 for the first home: the spool lets go of what is booked as final, and of nothing else. A checkpoint may go as soon
+ * as auth-quota has the final record that the disk refused, or a later checkpoint that it will charge: one that the disk
+ * refused, or that a hold was restored with.
  */
 export function checkConfirmed(world: World, rid: string): void {
   if (world.ledger.calls.get(rid)?.final) return;
   const state = hotCalls(world).get(rid)?.state ?? "";
-  if (world.truths.get(rid)?.isDiskLost && chargedByAuthQuota.has(state)) return;
+  const truth = world.truths.get(rid);
+  const hasLater = truth?.isDiskLost || (truth && lossesOf(world, truth.payer.accountId).length > 0);
+  if (hasLater && chargedByAuthQuota.has(state)) return;
   world.violate(`I9: the spool let go of ${rid}, which is not booked`);
 }
 

@@ -51,7 +51,7 @@ export const mutations: Mutation[] = [
     "sum = int(found[field] + tonumber(sum) - (found[field] > 0 and 1 or 0))\n  if true then",
   ),
   startingAt(
-    3,
+    11,
     one(
       "an older version of a balance replaces a newer one",
       script,
@@ -73,7 +73,7 @@ export const mutations: Mutation[] = [
   ),
   seenIn(
     silence,
-    1_990,
+    3_260,
     one(
       "a provisional charge that comes after the final one is booked again",
       "billing/records/plan.ts",
@@ -211,7 +211,7 @@ export const mutations: Mutation[] = [
     ),
   ),
   startingAt(
-    3,
+    15,
     one(
       "a charge within a lease that is booked stays owed",
       script,
@@ -220,7 +220,7 @@ export const mutations: Mutation[] = [
     ),
   ),
   startingAt(
-    3,
+    15,
     one(
       "a charge within a lease does not wait for its booking",
       script,
@@ -315,7 +315,7 @@ export const mutations: Mutation[] = [
     ),
   ),
   startingAt(
-    3,
+    11,
     one(
       "leases are granted without looking at what is held",
       script,
@@ -329,19 +329,25 @@ export const mutations: Mutation[] = [
     "    const found = await sort(deps, records);",
     "    const found = await sort(deps, records.slice(records.length));",
   ),
-  one(
-    "an account is taken in while another shard still holds money of it",
-    "auth-quota/hot/moves.ts",
-    "  if (left.some((code) => code !== Verdict.OK)) return;\n",
-    "",
+  startingAt(
+    8,
+    one(
+      "an account is taken in while another shard still holds money of it",
+      "auth-quota/hot/moves.ts",
+      "  if (left.some((code) => code !== Verdict.OK)) return;\n",
+      "",
+    ),
   ),
-  one(
-    "an account leaves while calls of it are under way",
-    script,
-    "    if left > 0 or found.held ~= 0 or found.unposted ~= 0 or found.leases ~= '' then\n",
-    "    if false then\n",
+  startingAt(
+    8,
+    one(
+      "an account leaves while calls of it are under way",
+      script,
+      "    if left > 0 or found.held ~= 0 or found.unposted ~= 0 or found.leases ~= '' then\n",
+      "    if false then\n",
+    ),
   ),
-  startingAt(25, {
+  startingAt(28, {
     name: "a shard goes on granting to an account that has left it",
     patches: [
       { file: script, find: "return id ~= '' and account(id).moved == 'gone'", replace: "return false" },
@@ -353,7 +359,7 @@ export const mutations: Mutation[] = [
     ],
   }),
   startingAt(
-    205,
+    1_728,
     one(
       "an account that comes back has the balance of before",
       script,
@@ -362,7 +368,7 @@ export const mutations: Mutation[] = [
     ),
   ),
   startingAt(
-    460,
+    2_458,
     one(
       "a shard that has lost its data does not know who has left it",
       "auth-quota/hot/rebuild.ts",

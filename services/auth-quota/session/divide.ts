@@ -1,7 +1,8 @@
+import { accountHash } from "#shared/money/account-hash.ts";
 import { CallState, Verdict } from "#proto/authquota/v1/authquota_pb.ts";
 import type { Shard, Shards } from "../store/shards.ts";
 import type { PreparedOperation } from "./operations.ts";
-import type { Result } from "./session-wire.ts";
+import type { Result, SessionOperation } from "./session-wire.ts";
 import type { Task } from "./task.ts";
 
 // Operations that concern several shards: the end of a relay, a look at many calls, and whatever a relay of the version
@@ -15,13 +16,16 @@ const unasked = 255;
 /** The parts of an operation that concerns several shards; undefined for one that has its shard. */
 export function divide(shards: Shards, { prepared, caller }: Task): Task[] | undefined {
   const { request, keyHash } = prepared;
-  if (shards.all.length === 1 || keyHash !== undefined || request.accountId !== "") return undefined;
+  const isOfOne = request.accountId !== "" && !isLookupOfMoved(shards, request);
+  if (shards.all.length === 1 || keyHash !== undefined || isOfOne) return undefined;
   const partOf = (shard: Shard, operation = prepared.operation): Task => ({
     prepared: { ...prepared, operation },
     caller,
     shard,
     result: undefined,
   });
+  // Without the account, which a shard that it has left would answer by saying so.
+  if (request.name === "lookup") return shards.all.map((shard) => partOf(shard, ["lookup", ridOf(prepared), ""]));
   if (request.name !== "lookupMany" || request.accountHashes.length === 0)
     return shards.all.map((shard) => partOf(shard));
   const texts = new Map<Shard, string>();
@@ -31,6 +35,12 @@ export function divide(shards: Shards, { prepared, caller }: Task): Task[] | und
   }
   return [...texts].map(([shard, rids]) => partOf(shard, ["lookup-many", rids]));
 }
+
+const ridOf = ({ operation }: PreparedOperation): string => String(operation?.[1] ?? "");
+
+/** Any shard in which an account was may know what became of its call. */
+const isLookupOfMoved = (shards: Shards, { name, accountId }: SessionOperation): boolean =>
+  name === "lookup" && shards.ofHash(accountHash(accountId)).length > 1;
 
 /** The ids of the calls that are asked about at once. */
 function ridsOf({ operation }: Pick<PreparedOperation, "operation">): string[] {

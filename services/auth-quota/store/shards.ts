@@ -11,7 +11,10 @@ export type ConnectedStore = HotStore & { status: () => string };
 export type Shards = {
   all: readonly [Shard, ...Shard[]];
   of: (accountId: string) => Shard;
-  /** The shard of an `accountHash`; several where an account with this hash is elsewhere than its hash says. */
+  /**
+   * The shard of an `accountHash`; all where an account with this hash was ever moved: any may know what became of its
+   * calls.
+   */
   ofHash: (hash: number) => readonly Shard[];
   /** Where an account would be by its hash. */
   homeOf: (accountId: string) => Shard;
@@ -36,7 +39,7 @@ export function createShards(stores: readonly ConnectedStore[]): Shards {
   const home = (hash: number): Shard => all[hash % all.length] ?? first;
   const homeOf = (accountId: string): Shard => home(accountHash(accountId));
   let placed = new Map<string, Shard>();
-  let placedHashes = new Map<number, readonly Shard[]>();
+  let placedHashes: ReadonlySet<number> = new Set();
   let turn = 0;
   return {
     all,
@@ -44,14 +47,12 @@ export function createShards(stores: readonly ConnectedStore[]): Shards {
       turn = (turn + 1) % all.length;
       return [...all.slice(turn), ...all.slice(0, turn)];
     },
-    ofHash: (hash) => placedHashes.get(hash) ?? [home(hash)],
+    ofHash: (hash) => (placedHashes.has(hash) ? all : [home(hash)]),
     homeOf,
     of: others.length === 0 ? () => first : (accountId) => placed.get(accountId) ?? homeOf(accountId),
     place: (elsewhere) => {
       placed = new Map([...elsewhere].map(([accountId, index]) => [accountId, all[index] ?? homeOf(accountId)]));
-      placedHashes = new Map(
-        [...placed].map(([accountId, shard]) => [accountHash(accountId), [...new Set([shard, homeOf(accountId)])]]),
-      );
+      placedHashes = new Set([...placed.keys()].map(accountHash));
     },
     generation: () => {
       const generations = all.map((shard) => shard.generation());

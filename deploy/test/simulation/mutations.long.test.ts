@@ -1,0 +1,4 @@
+import { mutations } from "./mutations.ts";
+import { seeMutations } from "./see-mutations.ts";
+
+seeMutations(mutations);
