@@ -231,8 +231,8 @@ const chargedByAuthQuota = new Set(["settled", "held", "expired"]);
 
 /**
  * I9 for the first home: the spool lets go of what is booked as final, and of nothing else. A checkpoint may go as
- * soon as auth-quota has the final record that the disk refused, or a later checkpoint that it will charge: one that the
- * disk refused, or that a hold was restored with.
+ * soon as auth-quota has the final record that the disk refused, or a later checkpoint that it will charge: one that
+ * the disk refused, or that a hold was restored with.
  */
 export function checkConfirmed(world: World, rid: string): void {
   if (world.ledger.calls.get(rid)?.final) return;
