@@ -1,6 +1,6 @@
 // What is read of all streams in one turn of the event loop: fifty upstreams that send as fast as they are read would
 // else keep everybody waiting for as long as all their pieces take.
-const shareMs = 5;
+const shareMs = 3;
 // Honest streams bring less in a turn, and never wait for those that bring more.
 const freeBytes = 8_192;
 
