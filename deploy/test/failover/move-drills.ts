@@ -2,9 +2,10 @@ import { until } from "#shared/testing/until.ts";
 import { accountHash } from "#shared/money/account-hash.ts";
 import { moveFaultPoints } from "../chaos/fault-points.ts";
 import { strikeAt } from "../chaos/process-faults.ts";
-import { startRedisCluster, type RedisCluster } from "../../../services/auth-quota/testing/redis-cluster.ts";
+import type { RedisCluster } from "../../../services/auth-quota/testing/redis-cluster.ts";
 import type { Round, Scenario } from "../chaos/scenario.ts";
 import type { Drill } from "./drill.ts";
+import { clusterDrill } from "./redis-drills.ts";
 
 const shards = 6;
 const movedMs = 90_000;
@@ -38,7 +39,7 @@ async function moveAll(scenario: Scenario, round: Round): Promise<void> {
 }
 
 /** The process that moves an account dies between two steps of it, and a master with its shard is emptied. */
-async function moveAmidFaults(scenario: Scenario, round: Round, cluster: RedisCluster): Promise<void> {
+async function moveAmidFaults(cluster: RedisCluster, round: Round, scenario: Scenario): Promise<void> {
   await round.more(40);
   const [first] = round.customers;
   if (!first) throw new Error("there is no customer");
@@ -61,24 +62,17 @@ async function moveAmidFaults(scenario: Scenario, round: Round, cluster: RedisCl
   }
 }
 
-const drill = (
-  name: string,
-  says: string,
-  harm: (...all: Parameters<typeof moveAmidFaults>) => Promise<void>,
-): Drill => ({
-  name,
-  says,
-  stage: async (resources) => {
-    const cluster = resources.use(await startRedisCluster());
-    const authQuota = { REDIS_SHARDS: String(shards) };
-    const scene = { given: { redis: cluster.url }, direct: ["REDIS_URL"], authQuota };
-    return { scene, harm: (scenario, round) => harm(scenario, round, cluster) };
-  },
-});
-
 export const moveDrills: readonly Drill[] = [
-  drill("move-accounts", "with six shards, accounts move between them under load and home again", (scenario, round) =>
-    moveAll(scenario, round),
+  clusterDrill(
+    "move-accounts",
+    "with six shards, accounts move between them under load and home again",
+    (_cluster, round, scenario) => moveAll(scenario, round),
+    shards,
   ),
-  drill("move-amid-faults", "auth-quota dies between the steps of a move, then each master is emptied", moveAmidFaults),
+  clusterDrill(
+    "move-amid-faults",
+    "auth-quota dies between the steps of a move, then each master is emptied",
+    moveAmidFaults,
+    shards,
+  ),
 ];

@@ -81,10 +81,11 @@ async function findValkey(): Promise<string> {
   return join(packages, found[0]);
 }
 
-const clusterDrill = (
+/** A drill on a Redis Cluster. */
+export const clusterDrill = (
   name: string,
   says: string,
-  harm: (cluster: RedisCluster, round: Round) => Promise<void>,
+  harm: (cluster: RedisCluster, round: Round, scenario: Scenario) => Promise<void>,
   shards = 1,
 ): Drill => ({
   name,
@@ -93,7 +94,7 @@ const clusterDrill = (
     const cluster = resources.use(await startRedisCluster());
     const authQuota = { REDIS_SHARDS: String(shards) };
     const scene = { given: { redis: cluster.url }, direct, authQuota };
-    return { scene, harm: (_scenario, round) => harm(cluster, round) };
+    return { scene, harm: (scenario, round) => harm(cluster, round, scenario) };
   },
 });
 

@@ -5,7 +5,6 @@ import {
   type BookedCall,
   type PostRequest,
 } from "#proto/authquota/v1/authquota_pb.ts";
-import { ServiceError } from "#shared/process/errors.ts";
 import type { UnaryHandlers } from "#shared/grpc/grpc.ts";
 import type { Logger } from "#shared/process/log.ts";
 import { faultPoint } from "#shared/process/fault-point.ts";
@@ -13,7 +12,7 @@ import { maxAccountNanos } from "#shared/money/money.ts";
 import { ridTimeMs } from "#shared/money/rid.ts";
 import { whenRedisAnswers } from "./hot-errors.ts";
 import { accountOfFunds, readFunds, type FundsSource } from "../hot/load.ts";
-import type { Moves } from "../hot/moves.ts";
+import { followMoved, type Moves } from "../hot/moves.ts";
 import type { Metrics } from "../metrics.ts";
 import { answerCodes, unasked, writeBalance, writeSpending, type HotOperation } from "../store/hot.ts";
 import { byShard, forEachOf, type Shard, type Shards } from "../store/shards.ts";
@@ -87,9 +86,7 @@ async function postTo(deps: PostDeps, shard: Shard, owned: OwnedOperation[]): Pr
     });
   }
   if (moved.size === 0) return;
-  for (const accountId of moved) await deps.moves.look(accountId);
-  if ([...moved].some((accountId) => deps.shards.of(accountId) === shard))
-    throw new ServiceError("unavailable", "an account is being moved to another shard");
+  await followMoved(deps, shard, moved);
   await postAll(
     deps,
     owned.filter(({ accountId }) => moved.has(accountId)),

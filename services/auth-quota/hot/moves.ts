@@ -1,4 +1,5 @@
 import { Verdict } from "#proto/authquota/v1/authquota_pb.ts";
+import { ServiceError } from "#shared/process/errors.ts";
 import type { Logger } from "#shared/process/log.ts";
 import { faultPoint } from "#shared/process/fault-point.ts";
 import { beginMove, endMove, readKeyIds, readPlaces, type AccountPlace } from "../store/account-shards.ts";
@@ -87,6 +88,17 @@ export function createMoves({ database, shards, log }: MoveDeps): Moves {
       if (marks.length > 0) await shard.apply("", marks);
     },
   };
+}
+
+/** Reads again where accounts are that have left a shard. Throws while one of them is in no other. */
+export async function followMoved(
+  { shards, moves }: { shards: Shards; moves: Pick<Moves, "look"> },
+  shard: Shard,
+  accountIds: ReadonlySet<string>,
+): Promise<void> {
+  for (const accountId of accountIds) await moves.look(accountId);
+  if ([...accountIds].some((accountId) => shards.of(accountId) === shard))
+    throw new ServiceError("unavailable", "an account is being moved to another shard");
 }
 
 /** All other shards first, then the new one, then PostgreSQL: at no moment may two of them grant. */

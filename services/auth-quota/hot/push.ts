@@ -1,6 +1,6 @@
 import type { Logger } from "#shared/process/log.ts";
 import { toKeySettings } from "./load.ts";
-import type { Moves } from "./moves.ts";
+import { followMoved, type Moves } from "./moves.ts";
 import {
   findUnpushedAccounts,
   forgetRecentAccountPushes,
@@ -85,8 +85,7 @@ export function createPush({ database, shards, moves, log }: PushDeps): Push {
           own.filter((row, at) => !isMoved(row, at)),
         );
         if (moved.length === 0) return;
-        for (const { accountId } of moved) await moves.look(accountId);
-        if (moved.some(({ accountId }) => shards.of(accountId) === shard)) throw new Error("the account is moving");
+        await followMoved({ shards, moves }, shard, new Set(moved.map(({ accountId }) => accountId)));
         await pushRows(kind, moved);
       },
     );

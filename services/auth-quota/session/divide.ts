@@ -79,12 +79,13 @@ function mergeOfCall(results: readonly Result[]): Result {
 
 /** By which ids each part was asked about: where accounts are may have changed since. */
 function mergeMany(prepared: PreparedOperation, parts: readonly Task[]): number[] {
-  const statesOf = new Map<string, (number | undefined)[]>(ridsOf(prepared).map((rid) => [rid, []]));
+  const rids = ridsOf(prepared);
+  const statesOf = new Map<string, (number | undefined)[]>(rids.map((rid) => [rid, []]));
   for (const part of parts) {
     const states = part.result?.states;
     for (const [at, rid] of ridsOf(part.prepared).entries()) statesOf.get(rid)?.push(states?.[at]);
   }
-  return ridsOf(prepared).map((rid) => mergeStates(statesOf.get(rid) ?? []));
+  return rids.map((rid) => mergeStates(statesOf.get(rid) ?? []));
 }
 
 /**

@@ -1,6 +1,13 @@
 import type { UnitLimits } from "../charge/possible-usage.ts";
 import type { Quirk } from "../dialects/conversation.ts";
-import { emptyTally, type Cleaner, type Dialect, type Envelope, type Tally } from "../dialects/dialect.ts";
+import {
+  emptyTally,
+  type Cleaner,
+  type Dialect,
+  type Envelope,
+  type StreamTap,
+  type Tally,
+} from "../dialects/dialect.ts";
 import { eventsOf } from "../dialects/event-cursor.ts";
 import { eventEnd, eventJson } from "../dialects/sse.ts";
 import { eventStreamType } from "../http/respond.ts";
@@ -75,6 +82,16 @@ function replyOtherwise(
   return tally && sealed && { tally, body: Buffer.from(sealed.join("")), contentType: eventStreamType };
 }
 
+/** What watches a stream for the ledger and, where the upstream speaks another dialect, translates it. */
+export function tapOf(
+  { envelope, prepared: { dialect, conversion }, dialect: { stateIdsOf }, quirks, limits, binding }: ReplyReading,
+  clean: Cleaner,
+): StreamTap {
+  if (conversion) return createTranslator({ conversion, asked: conversion.asked, envelope, quirks, limits, clean });
+  const tap = dialect.createTap(envelope, clean, quirks);
+  return binding && stateIdsOf ? sealTap(tap, stateIdsOf, new IdSealer(binding)) : tap;
+}
+
 const blankLine = Buffer.from("\n\n");
 
 /**
@@ -82,13 +99,7 @@ const blankLine = Buffer.from("\n\n");
  * or tells an error.
  */
 function replyOfEvents(bytes: Buffer, reading: ReplyReading): WholeReply | undefined {
-  const { envelope, prepared, dialect, quirks, limits, binding } = reading;
-  const { conversion } = prepared;
-  const clean: Cleaner = (error) => error;
-  const own = conversion
-    ? createTranslator({ conversion, asked: conversion.asked, envelope, quirks, limits, clean })
-    : prepared.dialect.createTap(envelope, clean, quirks);
-  const tap = binding && dialect.stateIdsOf ? sealTap(own, dialect.stateIdsOf, new IdSealer(binding)) : own;
+  const tap = tapOf(reading, (error) => error);
   const tally = emptyTally();
   const pieces: Buffer[] = [];
   for (const event of eventsOf(bytes)) {

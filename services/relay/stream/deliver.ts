@@ -3,10 +3,8 @@ import { endName } from "#shared/money/end-name.ts";
 import { releaseBuffer } from "../http/body-memory.ts";
 import type { CallTimes } from "../call-times.ts";
 import { bindingOf } from "../conversion/bind-state.ts";
-import { createTranslator } from "../conversion/convert.ts";
-import { IdSealer, sealTap } from "../conversion/seal-ids.ts";
-import { readReply, type ReadReply, type ReplyReading } from "../conversion/whole-reply.ts";
-import { noCounts, type Dialect, type Envelope, type StreamTap, type Tally } from "../dialects/dialect.ts";
+import { readReply, tapOf, type ReadReply, type ReplyReading } from "../conversion/whole-reply.ts";
+import { noCounts, type Dialect, type Envelope, type Tally } from "../dialects/dialect.ts";
 import { readJsonBody } from "../dialects/json/request-body.ts";
 import { eventJson } from "../dialects/sse.ts";
 import { CallFailure } from "../failures.ts";
@@ -277,22 +275,6 @@ async function readInThread(
   return { reply: { ...reply, tally: toldTally(reply), body: Buffer.from(reply.body.buffer) } };
 }
 
-/** What watches the stream for the ledger and, where the upstream speaks another dialect, translates it. */
-function tapOf(deliverable: Deliverable, answered: UpstreamAnswer): StreamTap {
-  const { call, envelope } = deliverable;
-  const { dialect, conversion } = answered.prepared;
-  const clean = cleanerOf(answered.route.upstream);
-  const { quirks } = call.offered;
-  if (!conversion) {
-    const tap = dialect.createTap(envelope, clean, quirks);
-    const { stateIdsOf } = deliverable.dialect;
-    const binding = bindingFor(deliverable, answered);
-    return binding && stateIdsOf ? sealTap(tap, stateIdsOf, new IdSealer(binding)) : tap;
-  }
-  const { asked } = conversion;
-  return createTranslator({ conversion, asked, envelope, quirks, clean, limits: call.offered });
-}
-
 const noBytes = Buffer.alloc(0);
 const noBody = readJsonBody(Buffer.from("{}"));
 
@@ -341,7 +323,7 @@ function startFlow(
     const pumping = pumpStream({
       answer,
       response,
-      tap: tapOf(deliverable, answered),
+      tap: tapOf(readingOf(deliverable, answered), cleanerOf(answered.route.upstream)),
       tally: call.tally,
       times: call.times,
       counts: { bytes: metrics.streamBytes, backpressure: metrics.backpressure, gaps: metrics.gaps.of({ upstream }) },
