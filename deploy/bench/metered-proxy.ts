@@ -64,6 +64,7 @@ const settling: SettlementDeps = {
   log,
   nextSequence: () => sequence++,
   refused: new Set(),
+  watch: { lookedAtMs: Infinity, look: () => undefined },
 };
 resources.use(every(2_000, async () => void (await confirmBooked(settling)), log));
 const pool = new Pool(upstreamOrigin(), { pipelining: 1, allowH2: false });

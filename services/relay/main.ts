@@ -111,6 +111,7 @@ const settling: SettlementDeps = {
   log,
   nextSequence,
   refused: new Set(),
+  watch: { lookedAtMs: Date.now(), look: () => guardLive(settling, relay.live) },
 };
 const leaseCounts = { admitted: () => metrics.leasedCalls.inc(), recalled: () => metrics.recalledLeases.inc() };
 const { LEASE_FROM_CALLS_PER_SECOND: leastPerSecond } = config;

@@ -102,6 +102,7 @@ export async function startRelay(parts: RelayDeps): Promise<Relay> {
   } as unknown as JetStreamClient;
   const counts = { published: () => undefined, failed: () => undefined, dropped: () => undefined };
   const publisher = createPublisher(() => (stream.isDown ? undefined : client), relaySession, counts, log);
+  const live = new Set<LiveCall>();
   let sequence = 0n;
   const nextSequence = (): bigint => sequence++;
   const settling: SettlementDeps = {
@@ -113,9 +114,9 @@ export async function startRelay(parts: RelayDeps): Promise<Relay> {
     log,
     nextSequence,
     refused: new Set(),
+    watch: { lookedAtMs: Date.now(), look: () => guardLive(settling, live) },
   };
   const leaseCounts = { admitted: () => undefined, recalled: parts.onRecalled };
-  const live = new Set<LiveCall>();
   const { leaseRid: makeRid } = parts;
   // Few calls are made here: leases come for less, and are kept for longer.
   const leases =

@@ -13,6 +13,7 @@ import {
 import { createRid } from "#shared/money/rid.ts";
 import { checkpointRecord, confirmBooked, release, ridOfRecord, settle, type SettlementDeps } from "./settle.ts";
 import { replaySpool } from "./replay-spool.ts";
+import { guardLive } from "../stream/guard.ts";
 import { liveCallOf, listeningLog, memorySpool, modelOf, scriptedQuota, settlingOf } from "../testing/fakes.ts";
 
 const decode = (bytes: Uint8Array): UsageRecorded => fromBinary(UsageRecordedSchema, bytes);
@@ -389,6 +390,22 @@ test("a checkpoint from long before the last word of its relay is let go when au
   const held = scriptedQuota(({ case: name }) => (name === "checkpoint" ? { checkpointNanos: 1n } : {}));
   await replaySpool(settlingOf({ quota: held, spool: memorySpool({ adopt }) }));
   assert.equal(held.of("settle").length, 2);
+});
+
+test("a relay that stood still writes its running calls down again before the next record", async () => {
+  const [running, ended] = [servedCall(50n, { spooledAtMs: -Infinity }), servedCall()];
+  const order: string[] = [];
+  const spool = memorySpool({
+    checkpoint: (rid) => void order.push(`checkpoint ${rid}`),
+    append: (rid) => void order.push(`record ${rid}`),
+  });
+  const settling = settlingOf({ spool });
+  settling.watch.look = () => guardLive(settling, [running]);
+  settling.watch.lookedAtMs = Date.now() - 3_000;
+  settle(settling, ended, EndCause.COMPLETE);
+  settle(settling, servedCall(), EndCause.COMPLETE);
+  assert.deepEqual(order.slice(0, 2), [`checkpoint ${running.rid}`, `record ${ended.rid}`]);
+  assert.equal(order.length, 3, "the second record comes right behind the first");
 });
 
 test("the clock that a video's record was written by says nothing of when its relay had its last word", async () => {

@@ -41,7 +41,11 @@ export type SettlementDeps = {
   nextSequence: () => bigint;
   /** Charges that auth-quota refuses for good, until JetStream has them. */
   refused: Set<string>;
+  watch: LiveWatch;
 };
+
+/** When all running calls were last looked at, by the wall clock, and how that is done. */
+export type LiveWatch = { lookedAtMs: number; look: () => void };
 
 /** The rid of an encoded record. Throws when the record is not one. */
 export function ridOfRecord(record: Uint8Array): string {
@@ -134,6 +138,7 @@ function traitsOf({ tally, requested }: LiveCall): PriceTraits {
 }
 
 type Charge = Pick<CallRecord, "rid" | "accountId" | "keyId" | "costNanos" | "isLeased">;
+type ChargeOwner = Pick<Charge, "rid" | "accountId">;
 
 /** Tells auth-quota and JetStream of a record that the spool holds. */
 function passOn(settling: SettlementDeps, charge: Charge, record: Uint8Array, onAnswered?: OnAnswered): void {
@@ -179,6 +184,18 @@ function refuse({ spool, publisher, refused, metrics, log }: SettlementDeps, rid
 /** The same; resolves when auth-quota has answered. */
 export const forward = (settling: SettlementDeps, charge: Charge, record: Uint8Array): Promise<void> =>
   new Promise((resolve) => passOn(settling, charge, record, () => resolve()));
+
+// Two regular looks.
+const lateLookMs = 2_000;
+
+/**
+ * Writes a record of a call that has ended into the spool. Whoever takes over tells running calls from ended ones by
+ * how long before the last record they were written down, so a process that stood still writes them down again first.
+ */
+function writeDown({ spool, watch }: SettlementDeps, { rid, accountId }: ChargeOwner, record: Uint8Array): void {
+  if (Date.now() - watch.lookedAtMs > lateLookMs) watch.look();
+  spool.append(rid, record, accountHash(accountId));
+}
 
 const tokenBuckets = usageBuckets.filter((name) => name.endsWith("Tokens"));
 
@@ -242,7 +259,7 @@ export function settle(settling: SettlementDeps, call: LiveCall, endCause: EndCa
   const record = recordOf(call, call.endCause, charged, settling);
   const bytes = encodeRecord(record, call.holdSecret);
   const leased = withinLease(call.leased);
-  settling.spool.append(call.rid, bytes, accountHash(call.accountId));
+  writeDown(settling, call, bytes);
   if (leased) settling.spool.noteLeased(call.rid, leased.lease);
   faultPoint("relay: record in the spool, nobody told");
   call.chargedNanos = record.costNanos;
@@ -268,7 +285,7 @@ export function settleGiven(settling: SettlementDeps, call: LiveCall, given: Uin
   if (call.endCause !== EndCause.UNSPECIFIED) return;
   const record = fromBinary(UsageRecordedSchema, given);
   call.endCause = record.endCause;
-  settling.spool.append(record.rid, given, accountHash(record.accountId));
+  writeDown(settling, record, given);
   faultPoint("relay: charge of a task in the spool, nobody told");
   call.upstream = record.upstream;
   call.chargedNanos = record.costNanos;

@@ -95,6 +95,7 @@ const maxStallMs = 60_000;
 
 /** The regular look at all running calls: money as for each piece, and callers who have stopped reading. */
 export function guardLive(settling: SettlementDeps, live: Iterable<LiveCall>, heartbeatMs = 0): void {
+  settling.watch.lookedAtMs = Date.now();
   for (const call of live) {
     if (heartbeatMs > 0) call.beat(heartbeatMs);
     guardStream(settling, call);

@@ -213,5 +213,6 @@ export function settlingOf({ quota, spool, publish, publishAlone, log }: Parts =
     log: log ?? listeningLog().log,
     nextSequence: () => sequence++,
     refused: new Set(),
+    watch: { lookedAtMs: Infinity, look: () => undefined },
   };
 }
