@@ -47,7 +47,8 @@ const spool = resources.use(await openSpool(SPOOL_DIR, session, { log, ridOf: ri
 const credentials = resources.use(openGrpcCredentials({ GRPC_CERT_FILE, GRPC_KEY_FILE, GRPC_CA_FILE }, log));
 const channel = resources.use(connectGrpc(AUTH_QUOTA_ADDRESS, credentials, "auth-quota"));
 const quota = resources.use(openQuotaSession(channel, session, log));
-const nats = resources.use(keepConnected(NATS_URL, { name: "metered", onState: () => undefined, log }));
+// By the name of its login, which reads only answers to that name.
+const nats = resources.use(keepConnected(NATS_URL, { name: "relay", onState: () => undefined, log }));
 const jetStream = (): JetStreamClient | undefined => {
   const connection = nats.current();
   return connection && jetstream(connection);
