@@ -103,6 +103,7 @@ export const behaviourSchema = Type.Object(
     retryAfterSeconds: count("Adds Retry-After to an error; a 429 has 7 without it."),
     isHtml: flag("Answers with an HTML page, status 200 unless `status` says otherwise."),
     isGzip: flag("Compresses when the request accepts gzip."),
+    isGzipUnasked: flag("Compresses whatever the request accepts."),
     headers: Type.Optional(Type.Record(Type.String(), Type.String(), { description: "Added to the answer's head." })),
     fault: Type.Optional(fault),
     framing: Type.Optional(framing),

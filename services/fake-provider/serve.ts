@@ -95,7 +95,7 @@ async function answer(fake: Fake, received: ReceivedRequest, reply: RequestReply
   const delivery: Delivery = {
     response,
     behaviour,
-    isGzip: acceptsGzip && (behaviour.isGzip ?? false),
+    isGzip: behaviour.isGzipUnasked ?? (acceptsGzip && (behaviour.isGzip ?? false)),
     gone: gone.signal,
   };
   try {

@@ -122,8 +122,8 @@ const cases: Case[] = [
     endCause: UPSTREAM_ERROR,
   },
   {
-    row: "Upstream returned what the relay cannot read: compressed although it was asked not to",
-    behaviour: { headers: { "content-encoding": "gzip" } },
+    row: "Upstream returned what the relay cannot read: in an encoding that nobody knows",
+    behaviour: { headers: { "content-encoding": "compress" } },
     wanted: invalid,
     endCause: UPSTREAM_ERROR,
   },
@@ -261,18 +261,21 @@ describe("client gone → upstream cancelled; what was sent to it is charged, be
   }
 });
 
-test("an upstream that compresses on request is not asked to: the answer is metered as it passes", async () => {
-  for (const side of sides) {
-    for (const isStream of [false, true]) {
-      const customer = await world.createCustomer();
-      const behaviour = { text: "plain", isGzip: true, usage: { inputTokens: 3, outputTokens: 4 } };
-      const reply = await makeCall(relayUrl, customer.secret, { side, isStream, behaviour });
-      assert.match(reply.text, /plain/);
-      const charge = { provider: { inputTokens: 3n, outputTokens: 4n } };
-      await checkCharge(world, customer, { rid: reply.rid, endCause: EndCause.COMPLETE, charge });
+for (const compressing of [{ isGzip: true }, { isGzipUnasked: true }]) {
+  const when = compressing.isGzip ? "on request is not asked to" : "unasked is inflated";
+  test(`an upstream that compresses ${when}: the answer is metered as it passes`, async () => {
+    for (const side of sides) {
+      for (const isStream of [false, true]) {
+        const customer = await world.createCustomer();
+        const behaviour = { text: "plain", ...compressing, usage: { inputTokens: 3, outputTokens: 4 } };
+        const reply = await makeCall(relayUrl, customer.secret, { side, isStream, behaviour });
+        assert.match(reply.text, /plain/);
+        const charge = { provider: { inputTokens: 3n, outputTokens: 4n } };
+        await checkCharge(world, customer, { rid: reply.rid, endCause: EndCause.COMPLETE, charge });
+      }
     }
-  }
-});
+  });
+}
 
 test("an upstream that comes back is used again at once", async () => {
   const customer = await world.createCustomer();

@@ -3,7 +3,7 @@ import type { Readable, Transform } from "node:stream";
 import { forgetBody } from "#shared/process/in-turn.ts";
 import type { BodyBudget, BodyOwner, BodyShare } from "./body-budget.ts";
 import { expectedCauses, CallFailure } from "../failures.ts";
-import { createInflater, encodingOf } from "./inflate.ts";
+import { createInflater, encodingOf, isBomb } from "./inflate.ts";
 import type { CallRequest, CallResponse } from "./exchange.ts";
 import { startCollecting } from "./collect-pieces.ts";
 import { largeBytes, type Threads, type ThreadSession } from "../threads/threads.ts";
@@ -23,10 +23,6 @@ const leastBytes = 512 * 1024;
 /** Of many pieces, as chunks may be: each costs as much as thousands of bytes do. */
 export const freePieces = 1_024;
 export const leastPieceBytes = 8;
-
-/** How much larger than on the wire a body may become, beyond the first of it: text becomes a tenth of itself. */
-const maxRatio = 100;
-const freeInflatedBytes = 8 * 1024 * 1024;
 
 const readingEnds = Symbol("reading ends");
 
@@ -267,8 +263,7 @@ async function collect(collecting: BodyRead): Promise<Buffer | LargeBody | undef
   const onData = (chunk: Buffer): void => {
     if (isOver) return;
     bytes += chunk.length;
-    const isBomb = inflater !== undefined && bytes > freeInflatedBytes && bytes > wireBytes * maxRatio;
-    if (bytes > maxBodyBytes || isBomb) return fail(tooLarge());
+    if (bytes > maxBodyBytes || (inflater && isBomb(bytes, wireBytes))) return fail(tooLarge());
     const hasRoom = share.claim(bytes);
     if (!hasRoom && isKeyKnown) return fail(busy());
     collected.add(chunk);

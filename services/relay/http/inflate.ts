@@ -27,3 +27,11 @@ export function encodingOf(header: string | undefined): string | undefined {
 export function createInflater(encoding: string): Transform | undefined {
   return Object.hasOwn(decoders, encoding) ? decoders[encoding]?.() : undefined;
 }
+
+/** How much larger than on the wire a body may become, beyond the first of it: text becomes a tenth of itself. */
+const maxRatio = 100;
+const freeInflatedBytes = 8 * 1024 * 1024;
+
+/** Whether so many bytes on the wire have become more than any honest sender needs. */
+export const isBomb = (inflatedBytes: number, wireBytes: number): boolean =>
+  inflatedBytes > freeInflatedBytes && inflatedBytes > wireBytes * maxRatio;

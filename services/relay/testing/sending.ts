@@ -5,7 +5,7 @@ import type { AddressInfo, Server, Socket } from "node:net";
 import { setImmediate } from "node:timers/promises";
 import type { Upstream } from "#shared/catalog/upstreams.ts";
 import type { Pools } from "#shared/catalog/pools.ts";
-import { createSendSignal, send, SendError, type Answer } from "../upstream/send.ts";
+import { createSendSignal, send, SendError, type SentAnswer } from "../upstream/send.ts";
 import { readWhole } from "../upstream/whole.ts";
 import { upstreamOf } from "./fakes.ts";
 
@@ -44,7 +44,7 @@ export const upstreamAt = (port: number, changes: Partial<Upstream> = {}): Upstr
 
 /** A request under way. */
 export type SentRequest = {
-  answer: Promise<Answer>;
+  answer: Promise<SentAnswer>;
   overs: () => number;
   abort: () => void;
   isBillable: () => boolean;

@@ -9,6 +9,7 @@ import type { Preparation, Prepared } from "../conversion/prepare.ts";
 import type { Pools } from "#shared/catalog/pools.ts";
 import { faultPoint } from "#shared/process/fault-point.ts";
 import { firstError } from "./first-error.ts";
+import { inflated } from "./inflated.ts";
 import { send, SendError, type Answer, type SendSignal, type SentAnswer, type UpstreamRequest } from "./send.ts";
 import type { TurnSending } from "./send-turn.ts";
 import { upstreamFailure } from "./failure.ts";
@@ -178,7 +179,7 @@ async function askUpstream(
     const request = requestOf(outgoing, route, prepared, () => reach.health.leave(place));
     const { turn } = outgoing;
     const told = turn && (await turn.send({ route, prepared, request, call }));
-    answer = told ?? (sent = await send(reach.pools.poolOf(upstream), request));
+    answer = told ?? (sent = inflated(await send(reach.pools.poolOf(upstream), request)));
   } catch (error) {
     reach.health.leave(place);
     // It cannot even be said there; another route may carry it.

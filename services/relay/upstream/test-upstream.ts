@@ -15,6 +15,7 @@ import { eventJson } from "../dialects/sse.ts";
 import { CallFailure } from "../failures.ts";
 import { readEnvelope } from "../http/read.ts";
 import { withoutSecrets } from "./failure.ts";
+import { inflated } from "./inflated.ts";
 import { requestOf } from "./reach.ts";
 import { createSendSignal, send, SendError, type SendSignal } from "./send.ts";
 import { readWhole } from "./whole.ts";
@@ -126,7 +127,7 @@ async function askOnce(
   try {
     const parts = { call: { rid }, envelope, callerHeaders, signal };
     const request = requestOf(parts, route, prepared, () => undefined);
-    const answer = await send(pools.poolOf(upstream), request);
+    const answer = inflated(await send(pools.poolOf(upstream), request));
     status = answer.status;
     const body = eventJson((await readWhole(answer, maxAnswerBytes)).toString());
     return { status, ...(status === 200 ? readAnswer(body, trial) : { problem: wordingOf(body, trial) }) };
