@@ -97,3 +97,60 @@ describe("a stream that begins with an error", () => {
     await until("nothing is under way", () => reach.underWay().every((count) => count === 0));
   });
 });
+
+describe("an answer of 200 that is an error and nothing else", () => {
+  const whole =
+    (body: object, more = ""): Answering =>
+    (_, response) =>
+      void response.writeHead(200, { "content-type": "application/json" }).end(JSON.stringify(body) + more);
+  const down = { error: { code: 502, message: "x" } };
+
+  for (const [what, dialect, fields, body] of [
+    ["where a stream was asked for", "openai-chat", { stream: true }, down],
+    ["where a whole answer was asked for", "openai-chat", {}, down],
+    [
+      "of Messages",
+      "anthropic-messages",
+      { stream: true },
+      { type: "error", error: { type: "api_error", message: "x" } },
+    ],
+  ] as const) {
+    test(`has the next upstream asked: ${what}`, async () => {
+      await using first = await serve("first", whole(body), { dialects: [dialect] });
+      await using second = await serve("second", undefined, { dialects: [dialect] });
+      await using reach = createReach();
+      const upstreams = [first.upstream, second.upstream];
+      const outgoing = outgoingTo(upstreams, dialect, fields);
+      assert.equal(await servedBy(reach, upstreams, outgoing), "second");
+      await until("nothing is under way", () => reach.underWay().every((count) => count === 0));
+    });
+  }
+
+  const choices = [{ index: 0, message: { role: "assistant", content: "Hi" }, finish_reason: "stop" }];
+  for (const [what, body, more] of [
+    ["stands beside an answer", { ...down, choices }, ""],
+    ["is the request's own fault", { error: { code: 400, message: "x" } }, ""],
+    ["is too long for one", down, " ".repeat(10_000)],
+  ] as const) {
+    test(`is the caller's where it ${what}`, async () => {
+      await using first = await serve("first", whole(body, more));
+      await using second = await serve("second");
+      await using reach = createReach();
+      const { answer, route } = await reachUpstream(outgoingTo([first.upstream, second.upstream]), reach);
+      assert.equal(route.upstream.name, "first");
+      assert.equal((await readWhole(answer, 20_000)).toString(), JSON.stringify(body) + more, "nothing was taken");
+    });
+  }
+
+  test("is not waited for for long", { timeout: 20_000 }, async () => {
+    await using first = await serve("first", (_, response) => {
+      response.writeHead(200, { "content-type": "application/json" }).write("   ");
+    });
+    await using second = await serve("second");
+    await using reach = createReach();
+    const { answer, route } = await reachUpstream(outgoingTo([first.upstream, second.upstream]), reach);
+    assert.equal(route.upstream.name, "first");
+    answer.abort();
+    await until("nothing is under way", () => reach.underWay().every((count) => count === 0));
+  });
+});

@@ -1,8 +1,8 @@
 import type { Envelope, UpstreamDialect } from "../dialects/dialect.ts";
 import { emptyTally, member } from "../dialects/dialect.ts";
 import { createEventCursor, type EventCursor, eventsOf } from "../dialects/event-cursor.ts";
-import { EventTooLargeError, type StreamEvent } from "../dialects/sse.ts";
-import { isFlowing } from "./answer-head.ts";
+import { eventJson, EventTooLargeError, type StreamEvent } from "../dialects/sse.ts";
+import { isEncoded, isFlowing } from "./answer-head.ts";
 import type { SentAnswer } from "./send.ts";
 
 /** Whether a stream of 200 begins with an error is waited for no longer, so that its caller has the head by then. */
@@ -10,6 +10,8 @@ const maxWaitMs = 1_000;
 const maxBytes = 65_536;
 /** An error comes in one or two. With each, all of the event is copied. */
 const maxPieces = 64;
+/** Of an answer that is no stream: an error is short. */
+const maxWholeBytes = 8_192;
 
 // By which providers tell in a stream what else has a status. What is not here may be the request's own fault.
 const statuses: Record<string, number> = {
@@ -75,16 +77,47 @@ function firstEvent(answer: SentAnswer): Promise<StreamEvent | undefined> {
 /** One that has no blank line behind it. */
 const lastOf = (rest: Buffer): StreamEvent | undefined => [...eventsOf(rest)].find(({ data }) => data !== undefined);
 
+/** All of a short answer that is no stream; undefined where it is longer, or does not come in time. */
+function shortWhole(answer: SentAnswer): Promise<Buffer | undefined> {
+  return new Promise((resolve) => {
+    const timer = setTimeout(() => resolve(undefined), maxWaitMs);
+    const settle = (whole?: Buffer): true => {
+      clearTimeout(timer);
+      resolve(whole);
+      return true;
+    };
+    const pieces: Buffer[] = [];
+    let bytes = 0;
+    answer.peek((piece, isOver) => {
+      bytes += piece?.length ?? 0;
+      if (bytes > maxWholeBytes || pieces.length === maxPieces) return settle();
+      if (piece) pieces.push(piece);
+      return isOver ? settle(Buffer.concat(pieces)) : false;
+    });
+  });
+}
+
+type Reading = Pick<UpstreamDialect, "createTap" | "readError" | "readReply">;
+
+/** The error that is the whole of an answer of 200; undefined where it holds an answer. */
+async function wholeError(answer: SentAnswer, envelope: Envelope, dialect: Reading): Promise<ToldError | undefined> {
+  if (isEncoded(answer)) return undefined;
+  const whole = await shortWhole(answer);
+  const body = whole && eventJson(whole.toString());
+  if (body === undefined || !dialect.readError(body) || dialect.readReply(body, envelope)) return undefined;
+  return { status: statusOf(member(body, "error") ?? body), body };
+}
+
 /**
- * The error with which a stream begins, of an upstream that answers 200 before it knows whether it serves. Nothing is
- * taken of a stream that begins otherwise, or later than is waited for.
+ * The error with which an answer of 200 begins, of an upstream that says so before it knows whether it serves. Nothing
+ * is taken of one that begins otherwise, or later than is waited for.
  */
 export async function firstError(
   answer: SentAnswer,
   envelope: Envelope,
-  dialect: Pick<UpstreamDialect, "createTap">,
+  dialect: Reading,
 ): Promise<ToldError | undefined> {
-  if (!isFlowing(answer, envelope.answer)) return undefined;
+  if (!isFlowing(answer, envelope.answer)) return await wholeError(answer, envelope, dialect);
   const event = await firstEvent(answer);
   if (!event) return undefined;
   const tally = emptyTally();
