@@ -1,10 +1,12 @@
 // Anthropic's blocks come one after the other. Some compatible servers begin one before the last has ended, and mix
-// what comes of both by their index: what is of a later block waits for its turn.
+// what comes of both by their index: what is of a later block waits for its turn. Others never say that one has ended.
 
 // More than any blocks that a server mixes; beyond it nothing waits any more.
 const mostHeldCharacters = 1_048_576;
 // What a step takes beside its event.
 const stepCharacters = 128;
+// So many steps of later blocks, and none between them of the one whose turn it is: that one has ended.
+const mostSilentSteps = 64;
 
 type Waiting = { steps: (() => void)[]; isOver: boolean };
 
@@ -13,9 +15,24 @@ export type BlockTurns = {
   current: unknown;
   waiting: Map<unknown, Waiting>;
   heldCharacters: number;
+  /** What was kept since the block whose turn it is was heard of. */
+  silentSteps: number;
 };
 
-export const createBlockTurns = (): BlockTurns => ({ current: undefined, waiting: new Map(), heldCharacters: 0 });
+export const createBlockTurns = (): BlockTurns => ({
+  current: undefined,
+  waiting: new Map(),
+  heldCharacters: 0,
+  silentSteps: 0,
+});
+
+/** Notes that something came of the block whose turn it is. */
+export const noteCurrent = (turns: BlockTurns): void => {
+  turns.silentSteps = 0;
+};
+
+/** Whether the block whose turn it is must have ended, of which nobody has said so. */
+export const hasEnded = ({ silentSteps }: BlockTurns): boolean => silentSteps >= mostSilentSteps;
 
 /** Whether a block that starts now has to wait. */
 export const startsLater = ({ current }: BlockTurns, index: unknown): boolean =>
@@ -27,6 +44,7 @@ export function keepStep(turns: BlockTurns, index: unknown, step: () => void, ch
   turns.waiting.set(index, waiting);
   waiting.steps.push(step);
   turns.heldCharacters += characters + stepCharacters;
+  turns.silentSteps += 1;
   return turns.heldCharacters <= mostHeldCharacters;
 }
 
@@ -36,6 +54,7 @@ export function keepStep(turns: BlockTurns, index: unknown, step: () => void, ch
  */
 export function passTurn(turns: BlockTurns, end: () => void, isLast: boolean): void {
   turns.current = undefined;
+  turns.silentSteps = 0;
   for (const [index, { steps, isOver }] of turns.waiting) {
     turns.waiting.delete(index);
     for (const step of steps) step();

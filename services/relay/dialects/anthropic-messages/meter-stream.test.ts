@@ -50,6 +50,18 @@ test("API spec, Events: Messages (Format B): `ping` may arrive in between; token
   assert.equal(tally.usage?.outputTokens, 7n);
 });
 
+test("an input of 0 behind one that was told says nothing, but one that was all cached does", () => {
+  const usageBehind = (usage: object) =>
+    watch([messageStart(), textStart, textDelta, blockStop, messageDelta(usage), messageStop]).tally.usage;
+  const none = { input_tokens: 0, cache_read_input_tokens: 0, cache_creation_input_tokens: 0, output_tokens: 7 };
+  for (const usage of [none, { input_tokens: 0, output_tokens: 7 }]) {
+    const { inputTokens, cacheReadTokens, outputTokens } = usageBehind(usage) ?? {};
+    assert.deepEqual([inputTokens, cacheReadTokens, outputTokens], [25n, 5n, 7n]);
+  }
+  const { inputTokens, cacheReadTokens } = usageBehind({ ...none, cache_read_input_tokens: 30 }) ?? {};
+  assert.deepEqual([inputTokens, cacheReadTokens], [0n, 30n]);
+});
+
 test("trap 6 (message_start carries a placeholder output count of 1; never settle on it): cut before message_delta", () => {
   const { tally } = watch([messageStart(), textStart, textDelta]);
   assert.equal(tally.usage, undefined);

@@ -229,6 +229,28 @@ test("what is of the block whose turn it is comes at once; one that waited goes 
   assert.equal(read(stopOf(1), ending(), end), "block-end choice-finish finish");
 });
 
+test("a block of which nobody says that it has ended keeps the next one waiting for a moment only", () => {
+  const reader = createStreamReader();
+  const read = (...data: object[]): string => kinds(data.flatMap((one) => reader.read(one)));
+  read(start(), ...textBlock.slice(0, 1), open({ type: "text", text: "" }, 1));
+  const words = Array.from({ length: 10_000 }, () => delta({ type: "text_delta", text: "word" }, 1));
+  const told = read(...words.slice(0, 64));
+  assert.match(told, /^block-end block-start block-delta/);
+  assert.equal(read(...words.slice(64, 66)), "block-delta block-delta");
+  assert.ok(!read(...words.slice(66)).includes("error"));
+  assert.equal(read(ending(), end), "block-end choice-finish finish");
+});
+
+test("a block that others are mixed with for long goes on where something comes of it now and then", () => {
+  const reader = createStreamReader();
+  const read = (...data: object[]): string => kinds(data.flatMap((one) => reader.read(one)));
+  const text = (index: number) => delta({ type: "text_delta", text: "x" }, index);
+  read(start(), ...textBlock.slice(0, 1), open({ type: "text", text: "" }, 1));
+  for (let round = 0; round < 20; round += 1) {
+    assert.equal(read(...Array.from({ length: 30 }, () => text(1)), text(0)), "block-delta");
+  }
+});
+
 test("no more waits for its turn than any blocks that a server mixes have", () => {
   const reader = createStreamReader();
   for (const one of [start(), ...textBlock.slice(0, 1), callBlock(1)]) reader.read(one);

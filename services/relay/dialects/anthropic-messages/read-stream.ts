@@ -1,14 +1,22 @@
 import type { AnswerSink, EventKind, ReadingContext, StreamReader } from "../answer.ts";
 import { member, stringOf, type UpstreamError } from "../dialect.ts";
 import { unfoldBlock, type BlockStart } from "../reply.ts";
-import { createBlockTurns, keepStep, passTurn, startsLater, type BlockTurns } from "./block-turns.ts";
+import {
+  createBlockTurns,
+  hasEnded,
+  keepStep,
+  noteCurrent,
+  passTurn,
+  startsLater,
+  type BlockTurns,
+} from "./block-turns.ts";
 import { readCitation } from "./citations.ts";
 import { readError } from "./error.ts";
 import { readStopReason } from "./finish-reasons.ts";
 import { decodeFreeText, endFreeText, type FreeTextDecoder } from "../free-text.ts";
 import { countBlock, countPart, inputText, readBlock, readCallStart } from "./read-blocks.ts";
 import { redactedState, signedState } from "./thinking-state.ts";
-import { readTold, withoutFree } from "./usage.ts";
+import { addTold, readTold, withoutFree } from "./usage.ts";
 
 const brokenOff: UpstreamError = { message: "the answer ended partway", type: "api_error", code: undefined };
 
@@ -122,14 +130,11 @@ function noteBlock(reading: Reading, block: unknown): boolean {
   return isOutput;
 }
 
-/** Takes counts: later ones replace those before them one by one. Those of the output may be a placeholder. */
+/** Takes counts; `hasOutput`: those of the output are no placeholder. */
 function takeUsage(reading: Reading, usage: unknown, hasOutput: boolean): void {
   const { counts, sink } = reading;
   if (typeof usage !== "object" || usage === null) return;
-  for (const [name, count] of Object.entries(usage)) {
-    const isTaken = hasOutput || (name !== "output_tokens" && name !== "output_tokens_details");
-    if (isTaken && count !== null && count !== undefined) counts[name] = count;
-  }
+  addTold(counts, usage, hasOutput);
   sink.served(undefined, stringOf(counts["service_tier"]));
   const billed = withoutFree(counts, reading.freeTurns, isLastFree(reading));
   const told = billed && readTold(billed);
@@ -210,8 +215,9 @@ function openBlock(reading: Reading, content: unknown, index?: unknown): void {
 
 /** Keeps what has come of a block until it is the turn of that block. */
 function wait(reading: Reading, index: unknown, step: () => void): void {
-  if (keepStep(reading.turns, index, step, reading.characters)) return;
-  reading.sink.unreadable("the provider mixes too much of its blocks");
+  const { turns, sink, characters } = reading;
+  if (!keepStep(turns, index, step, characters)) sink.unreadable("the provider mixes too much of its blocks");
+  else if (hasEnded(turns)) endBlock(reading, false);
 }
 
 function readBlockStart(reading: Reading, content: unknown, index: unknown): void {
@@ -250,8 +256,9 @@ function readDelta(reading: Reading, delta: unknown, index: unknown): void {
   reading.hasBlocks = true;
   countPart(delta, sink);
   if (!sink.isShown) return;
-  if (reading.turns.waiting.has(index)) wait(reading, index, () => showDelta(reading, delta, index));
-  else showDelta(reading, delta, index);
+  if (reading.turns.waiting.has(index)) return wait(reading, index, () => showDelta(reading, delta, index));
+  noteCurrent(reading.turns);
+  showDelta(reading, delta, index);
 }
 
 function showDelta(reading: Reading, delta: unknown, index: unknown): void {

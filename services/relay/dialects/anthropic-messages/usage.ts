@@ -76,6 +76,26 @@ function readBuckets(usage: unknown): Units | undefined {
   return { ...input, outputTokens, reasoningTokens, ...readTools(usage) };
 }
 
+const inputNames = ["input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens"];
+const inputFields = new Set([...inputNames, "cache_creation"]);
+const outputFields = new Set(["output_tokens", "output_tokens_details"]);
+
+/** Whether counts tell any input. */
+const tellsInput = (counts: unknown): boolean => inputNames.some((name) => countOf(member(counts, name)) > 0n);
+
+/**
+ * Adds what an event tells: later counts replace those before them one by one. Those of the output may be a
+ * placeholder; and some compatible servers end with an input of 0 that they have told before
+ * (https://github.com/envoyproxy/ai-gateway/pull/1631).
+ */
+export function addTold(counts: Record<string, unknown>, usage: object, hasOutput: boolean): void {
+  const hasInput = tellsInput(usage) || !tellsInput(counts);
+  for (const [name, count] of Object.entries(usage)) {
+    const isTaken = (hasOutput || !outputFields.has(name)) && (hasInput || !inputFields.has(name));
+    if (isTaken && count !== null && count !== undefined) counts[name] = count;
+  }
+}
+
 const turnTypes = new Set<unknown>(["message", "fallback_message"]);
 const noTokens = { input_tokens: 0, output_tokens: 0, cache_read_input_tokens: 0, cache_creation_input_tokens: 0 };
 
