@@ -5,7 +5,7 @@ import { createPool } from "#shared/stores/postgres.ts";
 import { domainRoles } from "../permissions.ts";
 import type { Browser, SeenPage } from "../testing/browser.ts";
 import type { World } from "../testing/console.ts";
-import { startDnsServer, type DnsServer } from "../testing/dns-server.ts";
+import { startDnsServer, type DnsServer } from "#shared/testing/dns-server.ts";
 import { begin, noteOf, sessionCookie, startIssuerWorld } from "../testing/issuer-world.ts";
 import { startMailbox, type Mail, type Mailbox } from "../testing/mailbox.ts";
 import type { Issuer } from "../testing/oidc-provider.ts";

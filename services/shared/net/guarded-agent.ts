@@ -1,5 +1,7 @@
-import { lookup } from "node:dns";
+import type { LookupAddress } from "node:dns";
+import { Resolver } from "node:dns/promises";
 import { isIP, type LookupFunction } from "node:net";
+import { callbackify } from "node:util";
 import ipaddr from "ipaddr.js";
 import { Agent } from "undici";
 import { boundedConnector } from "./bounded-connector.ts";
@@ -9,6 +11,8 @@ export type FetchRules = {
   /** Ports by scheme, as `URL` writes both; a scheme that is not here is refused. */
   ports: Readonly<Record<string, readonly string[]>>;
   isAllowedAddress: (address: string) => boolean;
+  /** DNS servers as `Resolver.setServers` takes them; left out: the machine's. */
+  dnsServers?: readonly string[];
 };
 
 /** A URL that was not fetched, or not to its end. The message is for the log: it may tell what a name resolves to. */
@@ -47,29 +51,60 @@ export function checkUrl(text: string, base: URL | undefined, { ports, isAllowed
   if (!ports[url.protocol]?.includes(url.port)) throw new FetchRefusedError(`port ${url.port}`);
   if (`${url.username}${url.password}` !== "") throw new FetchRefusedError("a user or a password in the URL");
   const host = url.hostname.replace(/^\[(.*)\]$/, "$1");
-  // An address is connected to without a look-up.
-  if (isIP(host) !== 0 && !isAllowedAddress(host)) throw new FetchRefusedError(`address ${host}`);
+  // An address is connected to without a look-up, and these names need none (RFC 6761, section 6.3).
+  const isKnown = isIP(host) !== 0 || /(?:^|\.)localhost\.?$/.test(host);
+  if (isKnown && !isAllowedAddress(host)) throw new FetchRefusedError(`address ${host}`);
   return url;
+}
+
+const tries = 2;
+const tryMs = 1_000;
+const allTriesMs = 6_000;
+
+/**
+ * All addresses of a name, asked of DNS itself. The system's own look-up waits in one of the few threads that files and
+ * the names of upstreams need as well: 40 names whose server is silent would keep all others waiting for 50 seconds.
+ * Its file of hosts and its domains to search are for names inside, which nobody outside may ask for.
+ */
+async function addressesOf(name: string, dnsServers: FetchRules["dnsServers"]): Promise<LookupAddress[]> {
+  const resolver = new Resolver({ timeout: tryMs, tries });
+  if (dnsServers) resolver.setServers(dnsServers);
+  const deadline = setTimeout(() => resolver.cancel(), allTriesMs);
+  try {
+    const asked = [resolver.resolve4(name), resolver.resolve6(name)];
+    const told = await Promise.allSettled(asked);
+    const found = told.flatMap((one) => (one.status === "fulfilled" ? one.value : []));
+    // Where neither family is known, why is in the log.
+    if (found.length === 0) await Promise.all(asked);
+    return found.map((address) => ({ address, family: isIP(address) }));
+  } finally {
+    clearTimeout(deadline);
+  }
 }
 
 /**
  * Resolves a name for the very connection that is made next, so that it cannot be another address by then; a name is
  * refused when any of its addresses is.
  */
-const guardedLookup =
-  (isAllowedAddress: FetchRules["isAllowedAddress"]): LookupFunction =>
-  (hostname, options, callback) =>
-    lookup(hostname, { ...options, all: true }, (error, found) => {
-      if (error) return callback(error, []);
-      const refused = found.find(({ address }) => !isAllowedAddress(address));
-      const [first] = found;
-      if (refused || !first) return callback(new FetchRefusedError(`address ${refused?.address} of ${hostname}`), []);
-      if (options.all) callback(null, found);
-      else callback(null, first.address, first.family);
+async function allowedAddresses(name: string, rules: FetchRules): Promise<[LookupAddress, ...LookupAddress[]]> {
+  const [first, ...others] = await addressesOf(name, rules.dnsServers);
+  const refused = [first, ...others].find((found) => !found || !rules.isAllowedAddress(found.address));
+  if (refused || !first) throw new FetchRefusedError(`address ${refused?.address} of ${name}`);
+  return [first, ...others];
+}
+
+function guardedLookup(rules: FetchRules): LookupFunction {
+  const lookUp = callbackify((name: string) => allowedAddresses(name, rules));
+  return (hostname, { all }, callback) =>
+    lookUp(hostname, (error, found) => {
+      if (error) callback(error, []);
+      else if (all) callback(null, found);
+      else callback(null, found[0].address, found[0].family);
     });
+}
 
 /** Connections to addresses that the rules allow, and to nothing else; `timeoutMs` bounds each wait of them. */
-export function guardedAgent({ isAllowedAddress }: FetchRules, timeoutMs: number): Agent {
-  const connect = boundedConnector({ lookup: guardedLookup(isAllowedAddress), timeout: timeoutMs, allowH2: false });
+export function guardedAgent(rules: FetchRules, timeoutMs: number): Agent {
+  const connect = boundedConnector({ lookup: guardedLookup(rules), timeout: timeoutMs, allowH2: false });
   return new Agent({ connect, allowH2: false, headersTimeout: timeoutMs, bodyTimeout: timeoutMs });
 }
