@@ -5,7 +5,7 @@ import { jetstream, jetstreamManager } from "@nats-io/jetstream";
 import { RecordKind, UsageBatchSchema, UsageRecordedSchema, type UsageRecorded } from "#proto/usage/v1/usage_pb.ts";
 import { holdSecret, withProof } from "#shared/money/hold-proof.ts";
 import { createRid } from "#shared/money/rid.ts";
-import { encodeUsageBatch, usageStream, usageSubject } from "#shared/stores/usage-stream.ts";
+import { encodeUsageBatch, fundsStream, fundsSubject, usageStream, usageSubject } from "#shared/stores/usage-stream.ts";
 import { connectNats } from "#shared/testing/nats-login.ts";
 import { until } from "#shared/testing/until.ts";
 import { chat, makeCall } from "./ask.ts";
@@ -81,6 +81,23 @@ describe("stolen: the relay's or video-task's NATS login: an event of no hold is
     assert.deepEqual(await world.moneyOf(accountId), before);
     assert.equal((await world.ledgerOf(accountId)).length, 1);
     assert.equal(await counter("billing_quarantined_total", "hold_unproven"), 4);
+  });
+
+  it("nor does JetStream do for the forger what it may not ask for itself, by a subject to answer on", async () => {
+    await world.createCustomer();
+    await until("a line by hand is on its stream", async () => {
+      const { messages } = (await manager.streams.info(fundsStream)).state;
+      return messages > 0;
+    });
+    const before = (await manager.streams.info(usageStream)).state.last_seq;
+    const asked = [`$JS.API.STREAM.PURGE.${fundsStream}`, `$JS.API.STREAM.MSG.DELETE.${fundsStream}`];
+    for (const reply of [...asked, fundsSubject]) forger.publish(usageSubject, new Uint8Array(), { reply });
+    await until("all are answered", async () => {
+      const { last_seq } = (await manager.streams.info(usageStream)).state;
+      return last_seq >= before + 3;
+    });
+    const { state } = await manager.streams.info(fundsStream);
+    assert.deepEqual([state.first_seq, state.num_deleted ?? 0], [1, 0]);
   });
 
   it("of a real call for another account, or for more money; the call itself is booked all the same", async () => {

@@ -1,11 +1,9 @@
-import { fromBinary } from "@bufbuild/protobuf";
 import type { JetStreamManager } from "@nats-io/jetstream";
-import { FundsBookedSchema } from "#proto/billing/v1/billing_pb.ts";
 import type { Pool } from "#shared/stores/postgres.ts";
 import { fundsStream } from "#shared/stores/usage-stream.ts";
 import { readMark, writeMark, type StreamMark } from "../store/ledger-epoch.ts";
 import { isBooked } from "../store/manual.ts";
-import { isByHand } from "./rebook-funds.ts";
+import { isByHand, readFunds } from "./rebook-funds.ts";
 import { isMissing } from "./stream.ts";
 
 const messagesPerPass = 200;
@@ -45,7 +43,7 @@ export async function findLostFunds(pool: Pool, manager: JetStreamManager): Prom
 
 async function isInLedger(pool: Pool, manager: JetStreamManager, sequence: bigint): Promise<boolean> {
   const message = await manager.streams.getMessage(fundsStream, { seq: Number(sequence) });
-  const line = message && fromBinary(FundsBookedSchema, message.data).line;
+  const line = message && readFunds(message.data)?.line;
   if (!line || !isByHand(line.kind)) return true;
   return await isBooked(pool, { kind: line.kind, reference: line.reference });
 }

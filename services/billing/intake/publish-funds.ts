@@ -8,7 +8,7 @@ import type { Pool } from "#shared/stores/postgres.ts";
 import { fundsStream, fundsSubject } from "#shared/stores/usage-stream.ts";
 import { readUnpublished, removeFromOutbox, type UnpublishedLine } from "../store/funds-outbox.ts";
 import type { NatsLink } from "./nats.ts";
-import { isMissing, possibleReplicas } from "./stream.ts";
+import { differs, isMissing, possibleReplicas } from "./stream.ts";
 
 export type FundsPublisherDeps = { pool: Pool; nats: NatsLink; replicas: number };
 
@@ -55,10 +55,16 @@ function encodeLine({ contentHash, event: _, bookedAt, rid, reference, note, ...
 
 async function declareFundsStream(connection: NatsConnection, wanted: number): Promise<void> {
   const manager = await jetstreamManager(connection);
-  const replicas = possibleReplicas(connection.info, wanted);
+  const changeable = {
+    num_replicas: possibleReplicas(connection.info, wanted),
+    // Whoever may publish anywhere may name a request of JetStream's API as where to answer, and the server itself then
+    // makes it: these rights are the stream's own.
+    deny_purge: true,
+    deny_delete: true,
+  };
   try {
     const { config } = await manager.streams.info(fundsStream);
-    if (config.num_replicas !== replicas) await manager.streams.update(fundsStream, { num_replicas: replicas });
+    if (differs(config, changeable)) await manager.streams.update(fundsStream, changeable);
   } catch (error) {
     if (!isMissing(error)) throw error;
     await manager.streams.add({
@@ -70,7 +76,7 @@ async function declareFundsStream(connection: NatsConnection, wanted: number): P
       max_age: nanos(60 * dayMs),
       discard: DiscardPolicy.Old,
       max_bytes: 256 * 2 ** 20,
-      num_replicas: replicas,
+      ...changeable,
     });
   }
 }

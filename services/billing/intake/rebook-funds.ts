@@ -23,7 +23,9 @@ export async function rebookFunds(deps: RebookDeps, fromMs: number | undefined):
   let rebooked = 0;
   const never = new AbortController().signal;
   for await (const { data } of readStreamAgain(deps.nats, { fromMs, untilMs: undefined }, never, fundsStream)) {
-    const line = lineOf(fromBinary(FundsBookedSchema, data), deps.clock.nowMs());
+    const funds = readFunds(data);
+    if (!funds) deps.log.error("a message on the stream of lines by hand cannot be read, and is left out");
+    const line = funds && lineOf(funds, deps.clock.nowMs());
     if (!line) continue;
     await deps.days.ensure([line.day]);
     const result = await book(deps.pool, line);
@@ -37,6 +39,18 @@ export async function rebookFunds(deps: RebookDeps, fromMs: number | undefined):
     }
   }
   return rebooked;
+}
+
+/**
+ * What a message of the stream says; undefined where it cannot be read. Billing has not written that one, and nobody
+ * shall keep a ledger from being healed by it: whoever publishes anywhere can have an answer of JetStream's put there.
+ */
+export function readFunds(data: Uint8Array): FundsBooked | undefined {
+  try {
+    return fromBinary(FundsBookedSchema, data);
+  } catch {
+    return undefined;
+  }
 }
 
 function lineOf({ line, contentHash }: FundsBooked, bookedAtMs: number): ManualLine | undefined {

@@ -7,7 +7,7 @@ import { jetstream, jetstreamManager } from "@nats-io/jetstream";
 import type { NatsConnection } from "@nats-io/transport-node";
 import { createRid } from "#shared/money/rid.ts";
 import { createPool, type Pool } from "#shared/stores/postgres.ts";
-import { fundsStream, usageStream, usageSubject } from "#shared/stores/usage-stream.ts";
+import { fundsStream, fundsSubject, usageStream, usageSubject } from "#shared/stores/usage-stream.ts";
 import { query } from "#shared/testing/postgres.ts";
 import { type Databases, sharePostgres } from "#shared/testing/share.ts";
 import { until } from "#shared/testing/until.ts";
@@ -253,6 +253,61 @@ test("a ledger from an older disk that has lost nothing but a credit books it ag
   await Promise.all([first.repairPass(), second.repairPass()]);
   assert.equal(await valueOf(second.metrics.ledgerEpoch), 2, "once for both processes");
   assert.deepEqual(await findImbalance(ownerUrl), []);
+});
+
+test("what cannot be read on the stream of lines by hand keeps no ledger from being healed", async () => {
+  const manager = await jetstreamManager(connection);
+  await manager.streams.delete(usageStream).catch(() => false);
+  await manager.streams.delete(fundsStream).catch(() => false);
+  const lost = await createLedger(postgres);
+  const credit = async (pool: Pool, paymentId: string, messages: number): Promise<void> => {
+    await using billing = billingOn(pool);
+    await using served = await serveApp(pool, billing.pusher);
+    await served.billing.credit({ accountId: "acct_test", amountNanos: 5_000n, paymentId });
+    await until("it is on the stream", async () => {
+      await billing.publishFunds();
+      return (await pool.query("SELECT FROM billing.funds_outbox")).rowCount === 0;
+    });
+    // Whoever may publish usage has this put there, by the subject that the server shall answer on.
+    connection.publish(usageSubject, new Uint8Array(), { reply: fundsSubject });
+    await until("all of it is noted to be there", async () => {
+      await billing.repairPass();
+      const { rows } = await pool.query(
+        "SELECT max(booked_sequence)::int AS booked FROM billing.stream_progress WHERE stream LIKE 'LEDGER%'",
+      );
+      return rows[0]?.booked === messages;
+    });
+  };
+  await credit(lost.pool, "before", 2);
+  await query(lost.ownerUrl, endSessions);
+  const ownerUrl = await copyDisk(lost);
+  await credit(lost.pool, "behind", 4);
+  await lost[Symbol.asyncDispose]();
+  const url = Object.assign(new URL(ownerUrl), { username: "billing_test", password: "billing_test" });
+  await using pool = createPool(url.href, "test", () => undefined);
+  await using billing = billingOn(pool);
+  await until("it is booked again", async () => {
+    await billing.repairPass();
+    return (await readLedger(ownerUrl)).balances["acct_test"]?.balance === "10000";
+  });
+});
+
+test("nothing is taken off the stream of lines by hand, also from one that was declared without this", async () => {
+  const manager = await jetstreamManager(connection);
+  await using ledger = await createLedger(postgres);
+  for (const isOld of [false, true]) {
+    await manager.streams.delete(fundsStream).catch(() => false);
+    if (isOld) await manager.streams.add({ name: fundsStream, subjects: [fundsSubject] });
+    await using billing = billingOn(ledger.pool);
+    await until("the stream is declared", async () => {
+      await billing.publishFunds();
+      return (await manager.streams.info(fundsStream)).config.deny_purge;
+    });
+    await jetstream(connection).publish(fundsSubject, "a line");
+    await assert.rejects(manager.streams.purge(fundsStream), /purge not permitted/);
+    await assert.rejects(manager.streams.deleteMessage(fundsStream, 1), /delete not permitted/);
+    assert.equal((await manager.streams.info(fundsStream)).state.messages, 1);
+  }
 });
 
 test("a restored ledger that lacks today gets the day again, and nothing goes to quarantine", async () => {

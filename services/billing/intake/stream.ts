@@ -88,7 +88,8 @@ export function isMissing(error: unknown): boolean {
   return error instanceof JetStreamApiError && (error.code === 10_059 || error.code === 10_014);
 }
 
-function differs(found: object, declared: Record<string, unknown>): boolean {
+/** Whether a stream or a consumer is not as declared. */
+export function differs(found: object, declared: Record<string, unknown>): boolean {
   const values = found as Record<string, unknown>;
   return Object.entries(declared).some(([name, value]) => JSON.stringify(values[name]) !== JSON.stringify(value));
 }
