@@ -1,4 +1,5 @@
 import { globSync, readFileSync } from "node:fs";
+import { dayMs } from "#shared/process/clock.ts";
 import { unitTests } from "./unit.ts";
 import type { Job } from "./test-verdict.ts";
 
@@ -19,6 +20,49 @@ export const longest: readonly string[] = [
   "deploy/test/hostile/short.test.ts",
 ];
 
+/**
+ * Drills: whole systems that are killed, attacked, upgraded or built, each for one fault or one way to deploy, beside
+ * cheaper tests of the same rule. `npm test` runs another third each day, `npm run test:drills` all. What a clause of
+ * the API spec needs is no drill. The thirds take about as much of a processor, as measured.
+ */
+export const drills: readonly (readonly string[])[] = [
+  [
+    "deploy/test/chaos/short-tasks.test.ts",
+    "deploy/test/e2e/console-pages.test.ts",
+    "deploy/test/e2e/kill-stores.test.ts",
+    "deploy/test/e2e/kill-video-task.test.ts",
+    "deploy/test/e2e/sockets-drain.test.ts",
+    "deploy/test/hostile/short.test.ts",
+  ],
+  [
+    "deploy/image/build.test.ts",
+    "deploy/test/e2e/encrypted.test.ts",
+    "deploy/test/e2e/kill-billing-prices.test.ts",
+    "deploy/test/e2e/leases.test.ts",
+    "deploy/test/e2e/stolen-logins.test.ts",
+    "deploy/test/e2e/stores.test.ts",
+    "deploy/tools/local/main.test.ts",
+  ],
+  [
+    "deploy/bench/videos/short-run.test.ts",
+    "deploy/test/e2e/console-operators.test.ts",
+    "deploy/test/e2e/drain.test.ts",
+    "deploy/test/e2e/kill-relay-lost.test.ts",
+    "deploy/test/e2e/pooled.test.ts",
+    "deploy/tools/local/stack.test.ts",
+    "deploy/tools/migrate/migrate.test.ts",
+    "services/billing/crash.test.ts",
+    "services/console/top-ups/automatic-crash.test.ts",
+    "services/relay/http/hostile-bodies.test.ts",
+  ],
+];
+
+/** The drills that `npm test` runs on the day of this time, and those that it leaves to the two days after it. */
+export function drillsOn(nowMs: number): { run: readonly string[]; left: readonly string[] } {
+  const today = Math.floor(nowMs / dayMs) % drills.length;
+  return { run: drills[today] ?? [], left: drills.filter((_, index) => index !== today).flat() };
+}
+
 const filesOfBatch = 40;
 // Few, so that a failure has few files to look for it in, and no batch keeps all others waiting for its end.
 const filesOfSystem = 16;
@@ -38,10 +82,10 @@ const sharedWorld = /\bsharedWorld(With\b|\(\w*\))/;
 
 /**
  * Puts the files of tests, with the texts of all sources, into an order. Unit tests share processes, and so do tests of
- * one service or tool.
+ * one service or tool. Takes those that are wanted.
  */
-export function planJobs(texts: ReadonlyMap<string, string>): Plan {
-  const files = [...texts.keys()].filter(isOfEveryRun).toSorted();
+export function planJobs(texts: ReadonlyMap<string, string>, isWanted: (path: string) => boolean): Plan {
+  const files = [...texts.keys()].filter((path) => isShort(path) && isWanted(path)).toSorted();
   const units = new Set(unitTests(texts).filter((path) => !path.startsWith("deploy/test/simulation/")));
   const rest = files.filter((path) => !units.has(path));
   const systemOf = (path: string): string | undefined => sharedWorld.exec(texts.get(path) ?? "")?.[1];
@@ -70,7 +114,7 @@ export function planJobs(texts: ReadonlyMap<string, string>): Plan {
 }
 
 /** Long tests, of which others prove the most, have a command of their own: `npm run test:long`. */
-const isOfEveryRun = (path: string): boolean => path.endsWith(".test.ts") && !path.endsWith(".long.test.ts");
+const isShort = (path: string): boolean => path.endsWith(".test.ts") && !path.endsWith(".long.test.ts");
 
 /** With whom a file shares a process, if with any, and how many files one process takes. The longest are alone. */
 function shareOf(path: string): { room: string; most: number } | undefined {
