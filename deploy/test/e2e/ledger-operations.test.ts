@@ -10,6 +10,7 @@ import { compileCache } from "#shared/testing/config.ts";
 import { chat, makeCall } from "./ask.ts";
 import { checkRefusal, rows as refusals } from "./refusal.ts";
 import { grpcFilesIn } from "../../tools/certificates/folder.ts";
+import { runnable } from "../../tools/local/bundles.ts";
 import { sharedWorld } from "./shared-world.ts";
 
 const world = await sharedWorld();
@@ -19,7 +20,7 @@ type CommandResult = { code: number; answer: string; aside: string };
 
 /** Runs the operator's tool as a process of its own. */
 function admin(...words: string[]): Promise<CommandResult> {
-  const program = join(import.meta.dirname, "../../tools/admin/main.ts");
+  const program = runnable(join(import.meta.dirname, "../../tools/admin/main.ts"), {});
   const environment = {
     PATH: process.env["PATH"],
     ...compileCache(),

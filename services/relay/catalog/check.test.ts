@@ -4,6 +4,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, describe, it } from "node:test";
+import { compileCache } from "#shared/testing/config.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "relay-check-"));
 after(() => rmSync(folder, { recursive: true }));
@@ -40,7 +41,10 @@ function check(catalog: string, environment: Record<string, string> = {}) {
   const file = join(folder, "catalog.yaml");
   writeFileSync(file, catalog);
   const words = [join(import.meta.dirname, "check.ts"), file];
-  const { status, stdout, stderr } = spawnSync(process.execPath, words, { env: environment, encoding: "utf8" });
+  const { status, stdout, stderr } = spawnSync(process.execPath, words, {
+    env: { ...compileCache(), ...environment },
+    encoding: "utf8",
+  });
   return { code: status, printed: stdout, said: stderr.replaceAll(file, "FILE").trim().split("\n") };
 }
 

@@ -1,5 +1,5 @@
 import { execFile } from "node:child_process";
-import { existsSync } from "node:fs";
+import { existsSync, globSync } from "node:fs";
 import { mkdir, mkdtemp, rename, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
@@ -27,9 +27,11 @@ export async function pythonWith(...requirements: string[]): Promise<Python> {
   await mkdir(cache, { recursive: true });
   const own = await mkdtemp(join(cache, "making-"));
   try {
-    await run(python, ["-m", "venv", own]);
-    const pip = ["-m", "pip", "install", "--quiet", "--retries", "1", "--timeout", "10"];
-    await run(join(own, "bin/python"), [...pip, ...requirements]);
+    await run(python, ["-m", "venv", "--without-pip", own]);
+    // Modules are compiled when they are used: most never are.
+    const pip = ["-m", "pip", "install", "--quiet", "--no-compile", "--retries", "1", "--timeout", "10"];
+    const env = { ...process.env, PYTHONPATH: await pipOf(python) };
+    await run(join(own, "bin/python"), [...pip, "--ignore-installed", ...requirements], { env });
     await rename(own, folder);
     return { program };
   } catch (error) {
@@ -39,4 +41,16 @@ export async function pythonWith(...requirements: string[]): Promise<Python> {
       ? { program }
       : { missing: `pip cannot install ${requirements.join(" ")}: ${String(error)}` };
   }
+}
+
+/** Where pip lies that all environments share: to put it into each takes as long as what else they need. */
+async function pipOf(python: string): Promise<string> {
+  const folder = join(cache, "pip");
+  if (!existsSync(folder)) {
+    const own = await mkdtemp(join(cache, "making-"));
+    await run(python, ["-m", "venv", own]);
+    // Another test may have made it meanwhile.
+    await rename(own, folder).catch(() => rm(own, { recursive: true, force: true }));
+  }
+  return globSync(join(folder, "lib/python*/site-packages"))[0] ?? "";
 }
