@@ -130,6 +130,7 @@ describe("an answer of 200 that is an error and nothing else", () => {
   for (const [what, body, more] of [
     ["stands beside an answer", { ...down, choices }, ""],
     ["is the request's own fault", { error: { code: 400, message: "x" } }, ""],
+    ["tells of use", { ...down, usage: { prompt_tokens: 9, completion_tokens: 0, total_tokens: 9 } }, ""],
     ["is too long for one", down, " ".repeat(10_000)],
   ] as const) {
     test(`is the caller's where it ${what}`, async () => {

@@ -103,7 +103,9 @@ type Reading = Pick<UpstreamDialect, "createTap" | "readError" | "readReply">;
 async function wholeError(answer: SentAnswer, envelope: Envelope, dialect: Reading): Promise<ToldError | undefined> {
   if (isEncoded(answer)) return undefined;
   const whole = await shortWhole(answer);
-  const body = whole && eventJson(whole.toString());
+  // What tells of use was served; nearly every answer does, and is parsed once.
+  if (!whole || whole.includes('"usage')) return undefined;
+  const body = eventJson(whole.toString());
   if (body === undefined || !dialect.readError(body) || dialect.readReply(body, envelope)) return undefined;
   return { status: statusOf(member(body, "error") ?? body), body };
 }
