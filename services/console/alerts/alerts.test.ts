@@ -338,6 +338,21 @@ describe("alerts", () => {
     );
   });
 
+  it("are tested ten times a minute at most, and a test is sent once", async () => {
+    await addWebhook();
+    receiver.status = 500;
+    const [row] = await world.database.sql("SELECT webhook_id FROM console.webhook");
+    const hook = `${path}/webhooks/${String(row?.["webhook_id"])}/test`;
+    for (let tests = 0; tests < 12; tests += 1) {
+      await owner.browser.get(path);
+      await owner.browser.post(hook);
+    }
+    assert.match((await owner.browser.get(path)).text, /Too many tests were sent in the last minute/);
+    await until("all are given up", async () => (await deliveries("failed")) === 10);
+    assert.equal(receiver.messages.length, 10);
+    assert.equal(await deliveries(), 10);
+  });
+
   it("go to no address but those that are allowed, whatever a name resolves to", async () => {
     const wrong = [
       "ftp://127.0.0.1/",

@@ -7,6 +7,7 @@ import { postMessage } from "./webhook.ts";
 export type DeliveryDeps = Pick<Deps, "pool" | "box" | "clock" | "mailer" | "webhookRules" | "publicUrl" | "log">;
 
 const maxAtOnce = 20;
+const maxOfAccount = 4;
 
 // As Standard Webhooks suggests: a receiver may be away for a day and a half.
 const retrySeconds = [5, 300, 1_800, 7_200, 18_000, 36_000, 50_400];
@@ -16,7 +17,7 @@ export const sealedFor = (webhookId: string): string => `webhook ${webhookId}`;
 
 /** Sends what is due, each once a time, all at the same time. Rejects only when PostgreSQL does not answer. */
 export async function deliverDue(deps: DeliveryDeps): Promise<void> {
-  const due = await takeDue(deps.pool, maxAtOnce);
+  const due = await takeDue(deps.pool, maxAtOnce, maxOfAccount);
   await Promise.all(
     due.map(async (delivery) => recordAttempt(deps.pool, delivery.deliveryId, await attempt(deps, delivery))),
   );
@@ -54,8 +55,9 @@ async function post(deps: DeliveryDeps, delivery: Delivery, webhookId: string): 
   return status === 410 ? { isDelivered: false, result, retrySeconds: undefined } : failed(delivery, result);
 }
 
-const failed = ({ attempts }: Delivery, result: string): AttemptOutcome => ({
+// Whoever tests a webhook looks on, and tests again.
+const failed = ({ attempts, eventType }: Delivery, result: string): AttemptOutcome => ({
   isDelivered: false,
   result,
-  retrySeconds: retrySeconds[attempts - 1],
+  retrySeconds: eventType === "test" ? undefined : retrySeconds[attempts - 1],
 });

@@ -94,15 +94,32 @@ export async function insertDeliveries(db: Queryable, event: NewEvent, recipient
   );
 }
 
-/** Takes messages that are due, each for one replica; one of which nothing is heard is due again after two minutes. */
-export async function takeDue(db: Queryable, limit: number): Promise<Delivery[]> {
+/** Whether one more test of an account's webhooks is not too many: there may be so many in a minute. */
+export async function mayTest(db: Queryable, accountId: string, most: number): Promise<boolean> {
+  const { rows } = await db.query<{ tests: number }>(
+    `SELECT count(*)::int AS tests FROM console.delivery
+     WHERE account_id = $1 AND created_at > now() - interval '1 minute' AND event_type = 'test'`,
+    [accountId],
+  );
+  return (rows[0]?.tests ?? 0) < most;
+}
+
+/**
+ * Takes messages that are due, each for one replica; one of which nothing is heard is due again after two minutes. Of
+ * one account it takes so many, whatever waits: webhooks that never answer must not keep others from being told.
+ */
+export async function takeDue(db: Queryable, limit: number, ofAccount: number): Promise<Delivery[]> {
   const { rows } = await db.query<Delivery>(
     `UPDATE console.delivery SET attempts = attempts + 1, due_at = now() + interval '2 minutes'
      WHERE delivery_id IN (
-       SELECT delivery_id FROM console.delivery WHERE state = 'due' AND due_at <= now()
-       ORDER BY due_at LIMIT $1 FOR UPDATE SKIP LOCKED)
+       SELECT delivery_id FROM console.delivery WHERE state = 'due' AND due_at <= now() AND delivery_id IN (
+         SELECT delivery_id FROM (
+           SELECT delivery_id, due_at, row_number() OVER (PARTITION BY account_id ORDER BY due_at) AS place
+           FROM console.delivery WHERE state = 'due' AND due_at <= now()
+         ) AS due WHERE place <= $2 ORDER BY due_at LIMIT $1
+       ) FOR UPDATE SKIP LOCKED)
      RETURNING ${columns}`,
-    [limit],
+    [limit, ofAccount],
   );
   return rows;
 }

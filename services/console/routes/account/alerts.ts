@@ -19,6 +19,7 @@ import {
   insertDeliveries,
   insertWebhook,
   listWebhooks,
+  mayTest,
   rotateSecret,
   type Webhook,
 } from "../../store/deliveries.ts";
@@ -26,6 +27,7 @@ import type { AuditValues } from "../../store/audit.ts";
 import { alertsPage, alertsPath, alertsTitle } from "./alerts-page.ts";
 
 const maxWebhooks = 5;
+const maxTestsPerMinute = 10;
 const maxUrlLength = 500;
 
 /** What an account is told of, and where. */
@@ -147,6 +149,9 @@ async function ownWebhook({ pool }: Deps, request: AccountRequest): Promise<Webh
 
 async function sendTest(deps: Deps, request: AccountRequest): Promise<PageResponse> {
   const { webhookId, url } = await ownWebhook(deps, request);
+  if (!(await mayTest(deps.pool, request.accountId, maxTestsPerMinute))) {
+    return redirect(alertsPath(request), "Too many tests were sent in the last minute. Try again in a minute.");
+  }
   const event = testEvent(request.accountId, new Date(deps.clock.nowMs()));
   await insertDeliveries(deps.pool, event, [{ recipient: url, webhookId }]);
   return redirect(alertsPath(request), "A test is on its way. Look for it below in a moment.");
