@@ -11,10 +11,16 @@ import type { LiveCall } from "../../live-call.ts";
 import { reportCall } from "../../report/report-call.ts";
 import { guardStream } from "../../stream/guard.ts";
 import type { HeldAhead } from "./held-ahead.ts";
-import type { SessionContext } from "./session-context.ts";
+import type { AddedSoFar, SessionContext } from "./session-context.ts";
 
-/** A response of a session that has not ended. */
-type Running = { call: LiveCall; reader: ResponseReader; format: SoundFormat; heardAtMs: number };
+/** A response of a session that has not ended; `before` is what had been added to the conversation when it began. */
+type Running = {
+  call: LiveCall;
+  reader: ResponseReader;
+  format: SoundFormat;
+  before: AddedSoFar;
+  heardAtMs: number;
+};
 
 // A conversation has one at a time, and a few may run beside it.
 const maxRunning = 16;
@@ -45,6 +51,13 @@ export function responseIdOf(event: unknown, type: string): string | undefined {
   return stringOf(member(event, "response_id")) ?? stringOf(member(member(event, "response"), "id")) ?? "";
 }
 
+/** Whether an event of a response as a whole says that it is of the conversation, and not beside it. */
+export const isOfConversation = (event: unknown): boolean =>
+  stringOf(member(member(event, "response"), "conversation_id")) !== undefined;
+
+/** Whether a response is over because all of it is there. */
+export const isWhole = (event: unknown): boolean => member(member(event, "response"), "status") === "completed";
+
 const endCauseOf = (response: unknown): EndCause =>
   member(response, "status") === "failed" ? EndCause.UPSTREAM_ERROR : EndCause.COMPLETE;
 
@@ -70,8 +83,8 @@ export class Responses {
     return [...this.running.keys()];
   }
 
-  /** Begins the call of a response that is new. Gives its id. Throws a CallFailure. */
-  async begin(id: string, context: SessionContext): Promise<string | undefined> {
+  /** Begins the call of a response that is new, by its first event. Gives its id. Throws a CallFailure. */
+  async begin(id: string, event: unknown, context: SessionContext): Promise<string | undefined> {
     if (this.running.has(id) || this.ended.has(id)) return undefined;
     if (this.running.size >= maxRunning) {
       throw new CallFailure({ name: "upstream_invalid", cause: "more responses at once than a session has" });
@@ -81,12 +94,13 @@ export class Responses {
     const fold = new TallyFold();
     fold.tally = call.tally;
     const reader = new ResponseReader(fold);
-    this.running.set(id, { call, reader, format: context.takeSpoken(), heardAtMs: performance.now() });
+    const before = context.begin(isOfConversation(event));
+    this.running.set(id, { call, reader, format: context.takeSpoken(), before, heardAtMs: performance.now() });
     return call.rid;
   }
 
-  /** Counts an event; the last one of a response charges it, before its caller has it. Gives the call that is over. */
-  read(id: string, event: unknown, type: string): LiveCall | undefined {
+  /** Counts an event; the last one of a response charges it, before its caller has it. Gives the one that is over. */
+  read(id: string, event: unknown, type: string): Pick<Running, "call" | "before"> | undefined {
     const running = this.running.get(id);
     if (!running) return undefined;
     const { call, reader, format } = running;
@@ -102,7 +116,7 @@ export class Responses {
       return undefined;
     }
     this.over(id, call, endCauseOf(member(event, "response")));
-    return call;
+    return running;
   }
 
   /** The caller of all that runs has left. */

@@ -20,6 +20,9 @@ const denser = (known: SoundFormat, given: SoundFormat | undefined): SoundFormat
 /** Tokens of each kind. */
 type ReadBeside = { text: number; sound: number; pictures: number };
 
+/** All that callers have added to the conversation: by their events, and by committing what was heard. */
+export type AddedSoFar = ReadBeside & { committed: number };
+
 /** What the next response of a session reads, as far as it is known: for holds, and for what no provider counts. */
 export class SessionContext {
   heard: SoundFormat = "pcm";
@@ -33,6 +36,9 @@ export class SessionContext {
   private sound = 0;
   private pictures = 0;
   private cached = 0;
+  private added: AddedSoFar = { text: 0, sound: 0, pictures: 0, committed: 0 };
+  /** As it was when the response to come was asked for, or may have been; only what is behind it is surely not read. */
+  private addedBefore: AddedSoFar | undefined;
   /** What responses beside the conversation read, the oldest first: gone when they have ended. */
   private readonly beside: ReadBeside[] = [];
   private isLastBeside = false;
@@ -60,6 +66,10 @@ export class SessionContext {
     this.text += textTokens;
     this.pictures += pictures * usualPictureTokens;
     this.sound += heardTokens(itemSound, this.heard);
+    this.added.text += textTokens;
+    this.added.pictures += pictures * usualPictureTokens;
+    this.added.sound += heardTokens(itemSound, this.heard);
+    if (type === "response.create" || type === "input_audio_buffer.commit") this.mayBegin();
     this.buffered += heardTokens(heardSound, this.heard);
     if (type === "input_audio_buffer.clear") this.empty();
     else if (type === "input_audio_buffer.commit") this.kept = "all";
@@ -85,14 +95,27 @@ export class SessionContext {
     return transcriber === this.transcriber || (this.writing === "no" && this.unwritten.size === 0);
   }
 
-  /** The provider hears somebody speak. */
+  private mayBegin(): void {
+    this.addedBefore ??= { ...this.added };
+  }
+
+  /** A response begins: gives what was added before, which it reads. One beside the conversation may not be meant. */
+  begin(isOfConversation: boolean): AddedSoFar {
+    const before = { ...(this.addedBefore ?? this.added), committed: this.added.committed };
+    if (isOfConversation) this.addedBefore = undefined;
+    return before;
+  }
+
+  /** The provider hears somebody speak, and may answer when they have spoken. */
   speak(): void {
+    this.mayBegin();
     if (this.kept === "some") this.kept = { behind: Math.max(0, this.buffered - maxBufferedTokens) };
   }
 
   /** What was heard is an item of the conversation now. */
   commit(itemId: string): void {
     this.sound += this.buffered;
+    this.added.committed += this.buffered;
     if (this.writing !== "no" && this.unwritten.size < 1_000) this.unwritten.set(itemId, this.buffered);
     this.empty();
   }
@@ -109,12 +132,18 @@ export class SessionContext {
     return [...this.unwritten.keys()];
   }
 
-  /** The provider has counted a response of the conversation: the next one reads that, and what was said. */
-  answered(usage: Units): void {
-    this.text = or0(usage.inputTokens) + or0(usage.outputTokens);
-    this.sound = or0(usage.audioInputTokens) + or0(usage.audioOutputTokens);
-    this.pictures = or0(usage.imageInputTokens);
-    this.cached = or0(usage.cacheReadTokens);
+  /**
+   * The provider has counted a response of the conversation: the next one reads that, what was said, and what was added
+   * behind the beginning of this one. One that was cut short may have been counted before all of it was read.
+   */
+  answered(usage: Units, before: AddedSoFar, isWhole: boolean): void {
+    const { added } = this;
+    const most = (known: number, told: number): number => (isWhole ? told : Math.max(known, told));
+    const sound = added.sound - before.sound + added.committed - before.committed;
+    this.text = most(this.text, or0(usage.inputTokens) + or0(usage.outputTokens) + added.text - before.text);
+    this.sound = most(this.sound, or0(usage.audioInputTokens) + or0(usage.audioOutputTokens) + sound);
+    this.pictures = most(this.pictures, or0(usage.imageInputTokens) + added.pictures - before.pictures);
+    this.cached = most(this.cached, or0(usage.cacheReadTokens));
   }
 
   /** A response beside the conversation has ended. */

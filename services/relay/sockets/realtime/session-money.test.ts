@@ -168,6 +168,74 @@ test("what a response beside the conversation reads is held for with that respon
   assert.ok(last < third, `${held.join(" ")}`);
 });
 
+test("what is added while a response runs is held for with those behind it, also behind one beside", async () => {
+  const relay = await start();
+  const { ask, say, send, find } = await open(relay);
+  ask(stalled);
+  await find("response.created");
+  say("word ".repeat(20_000));
+  const [created] = await find("response.created");
+  send({ type: "response.cancel", response_id: partOf(created, "response")["id"] });
+  await find("response.done");
+  // It takes the hold that had grown for the long text, and reads nothing of it.
+  send(beside);
+  await find("response.done", 2);
+  ask({ text: "Hello" });
+  await find("response.done", 3);
+  const held = charged(relay).map(({ heldNanos }) => Number(heldNanos) / 1e9);
+  assert.ok((held[2] ?? 0) > 0.08, `${held.join(" ")}`);
+});
+
+test("a response that is cut short before its provider has counted makes nothing of the conversation cheaper", async () => {
+  const relay = await start();
+  const { ask, say, send, find } = await open(relay);
+  say("word ".repeat(20_000));
+  ask({ ...stalled, usage: { inputTokens: 0, outputTokens: 0 } });
+  const [created] = await find("response.created");
+  send({ type: "response.cancel", response_id: partOf(created, "response")["id"] });
+  await find("response.done");
+  say("Hi");
+  send(beside);
+  await find("response.done", 2);
+  ask({ text: "Hello" });
+  await find("response.done", 3);
+  const held = charged(relay).map(({ heldNanos }) => Number(heldNanos) / 1e9);
+  assert.ok((held[2] ?? 0) > 0.08, `${held.join(" ")}`);
+});
+
+test("of what callers add, only what is in front of a response is in what its provider has counted", () => {
+  const context = new SessionContext();
+  const event = { eventId: undefined, frame: "", change: {}, pictures: 0, heardSound: 0, isBeside: false };
+  const say = (textTokens: number, itemSound = 0) =>
+    context.add({ ...event, type: "conversation.item.create", textTokens, itemSound });
+  const askFor = () => context.add({ ...event, type: "response.create", textTokens: 0, itemSound: 0 });
+  const read = () => [context.requested().inputTokens, context.requested().units.audioInputTokens];
+  say(1_000);
+  askFor();
+  // The provider may begin before it has this, and say so behind it.
+  say(30, 38_400);
+  const first = context.begin(true);
+  say(5);
+  context.answered({ inputTokens: 900n, outputTokens: 100n }, first, true);
+  assert.deepEqual(read(), [1_035, 6n]);
+  // It begins by itself when somebody has spoken.
+  context.speak();
+  say(7);
+  context.commit("item_1");
+  const second = context.begin(true);
+  context.commit("item_2");
+  context.answered({ inputTokens: 2_000n }, second, true);
+  assert.deepEqual(read(), [2_007, 0n]);
+  askFor();
+  const beside = context.begin(false);
+  const third = context.begin(true);
+  assert.deepEqual(beside, third, "one beside is not what was asked for");
+  context.answered({ inputTokens: 10n }, third, false);
+  assert.deepEqual(read(), [2_007, 0n], "what is cut short may be counted before it is read");
+  context.answered({ inputTokens: 10n }, context.begin(true), true);
+  assert.deepEqual(read(), [10, 0n]);
+});
+
 test("what is refused, or has ended, beside the conversation is not read by the next response", () => {
   const context = new SessionContext();
   const asked = { type: "response.create", eventId: undefined, frame: "", change: {}, pictures: 0, isBeside: true };

@@ -23,7 +23,7 @@ import type { UpstreamSocket } from "./connect-upstream.ts";
 import type { HeldAhead, HeldFor } from "./held-ahead.ts";
 import { Asked } from "./asked.ts";
 import { Inbox } from "./inbox.ts";
-import { responseIdOf, Responses, type Reported } from "./responses.ts";
+import { isOfConversation, isWhole, responseIdOf, Responses, type Reported } from "./responses.ts";
 import type { SessionContext } from "./session-context.ts";
 import { SessionTime } from "./session-time.ts";
 import { itemIdOf, Transcripts, transcriberAt } from "./transcripts.ts";
@@ -290,13 +290,13 @@ export class RealtimeSession implements HeldSocket {
 
   private async accountResponse(id: string, event: unknown, type: string, text: string): Promise<string> {
     const { context } = this.start;
-    const rid = await this.responses.begin(id, context);
+    const rid = await this.responses.begin(id, event, context);
     if (rid !== undefined) this.onBegun();
     this.busyAtMs = performance.now();
     const ended = this.responses.read(id, event, type);
-    const isOfConversation = stringOf(member(member(event, "response"), "conversation_id")) !== undefined;
-    if (ended && !isOfConversation) context.answeredBeside();
-    else if (ended?.tally.usage) context.answered(ended.tally.usage);
+    const usage = ended?.call.tally.usage;
+    if (ended && !isOfConversation(event)) context.answeredBeside();
+    else if (usage) context.answered(usage, ended.before, isWhole(event));
     return rid === undefined ? text : `{"headers":{"x-request-id":"${rid}"},${text.trimStart().slice(1)}`;
   }
 
