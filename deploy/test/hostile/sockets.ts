@@ -174,6 +174,7 @@ const bomb = (): Buffer => {
 };
 
 const ping = frame({ opcode: opcodes.ping, payload: Buffer.alloc(125) });
+const emptyPing = frame({ opcode: opcodes.ping, payload: Buffer.alloc(0) });
 
 export const sockets: Attack[] = [
   { name: "1,800 sockets of one account", prepare: () => crowd },
@@ -203,6 +204,10 @@ export const sockets: Attack[] = [
   { name: "fragments of a byte without end", prepare: writes(20, () => fragments(200_000, 1)) },
   { name: "fragments of 2 KB without end", prepare: writes(10, () => fragments(20_000, 2_048)) },
   { name: "floods of pings, unread", prepare: floods(20, () => Buffer.concat(Array<Buffer>(500).fill(ping)), 2_000) },
+  {
+    name: "floods of empty pings, unread",
+    prepare: floods(20, () => Buffer.concat(Array<Buffer>(10_000).fill(emptyPing)), 2_000),
+  },
   { name: "floods of frames that are no turn", prepare: floods(20, () => asText(Buffer.from("{}")), 100_000) },
   { name: "compressed frames of 256 MB", prepare: writes(10, () => [bomb()], inflating) },
   { name: "conversations of 15 MB by sockets, continued", prepare: () => longMemory },
