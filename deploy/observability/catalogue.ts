@@ -2,6 +2,7 @@ import type { Registry } from "prom-client";
 import {
   createMetrics as createAuthQuotaMetrics,
   watchSessions,
+  watchMoves,
   watchShards,
 } from "../../services/auth-quota/metrics.ts";
 import { createMetrics as createBillingMetrics } from "../../services/billing/metrics.ts";
@@ -64,6 +65,7 @@ const declarations: Record<string, (registry: Registry) => void> = {
     createAuthQuotaMetrics(registry);
     watchSessions(registry, nothing);
     watchShards(registry, []);
+    watchMoves(registry, () => 0);
     grpcMetrics(registry);
   },
   billing: (registry) => {

@@ -18,6 +18,7 @@ import { catalogHandlers } from "./handlers/catalog.ts";
 import type { Config } from "./config.ts";
 import { createDecide } from "./session/decide.ts";
 import { leaseMsOf } from "./session/operations.ts";
+import { findLostChargesHandler } from "./handlers/find-lost-charges.ts";
 import { holdHandlers } from "./handlers/holds.ts";
 import { forgetDeletedKeys } from "./hot/forget-keys.ts";
 import { createIdentities } from "./hot/identity.ts";
@@ -25,7 +26,7 @@ import { keyHandlers } from "./handlers/keys.ts";
 import { forgetRefusals, refusalHandlers } from "./handlers/refusals.ts";
 import { createLoad } from "./hot/load.ts";
 import { followMaintenance } from "./handlers/maintenance.ts";
-import { createMetrics, watchSessions, watchShards, type Metrics } from "./metrics.ts";
+import { createMetrics, watchMoves, watchSessions, watchShards, type Metrics } from "./metrics.ts";
 import { shardHandlers } from "./handlers/shards.ts";
 import { moveHandlers } from "./handlers/move-account.ts";
 import { postHandler } from "./handlers/post.ts";
@@ -83,6 +84,7 @@ export async function startApp(config: Config, log: Logger): Promise<App> {
   const load = createLoad(database, billing, shards);
   const moves = createMoves({ database, shards, log });
   await moves.look();
+  watchMoves(registry, moves.oldestSeconds);
   const push = createPush({ database, shards, moves, log });
   const identities = createIdentities((hashes) => readIdentities(database, hashes));
   const maintenance = resources.use(followMaintenance(database, log));
@@ -116,6 +118,7 @@ export async function startApp(config: Config, log: Logger): Promise<App> {
       ...catalogHandlers(database),
       ...appliedCatalogHandlers(database, log),
       ...refusalHandlers(database),
+      findLostCharges: findLostChargesHandler(billing),
     },
     log,
   );

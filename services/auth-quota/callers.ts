@@ -31,6 +31,7 @@ export const callers: Callers<typeof AuthQuotaService> = {
   applyCatalog: byPeople,
   getAppliedCatalog: ["relay", "video-task"],
   reportRefusals: ["relay"],
+  findLostCharges: ["relay"],
   listRefusals: byPeople,
   listMostRefused: byPeople,
 };

@@ -108,6 +108,15 @@ export function watchSessions(registry: Registry, read: () => number): void {
   gauge(registry, { name: "auth_quota_sessions", help: "Open session streams of relays to this process.", read });
 }
 
+/** Declares the gauge of the oldest move of an account between shards. */
+export function watchMoves(registry: Registry, read: () => number): void {
+  gauge(registry, {
+    name: "auth_quota_oldest_move_seconds",
+    help: "For how long the oldest move of an account to another shard has been under way; 0 without any.",
+    read,
+  });
+}
+
 /** Declares the gauge of the shards whose Redis answers this process. */
 export function watchShards(registry: Registry, shards: readonly Pick<Shard, "index" | "isReady">[]): void {
   gauges(registry, {

@@ -12,6 +12,7 @@ import { compareInvoice, loadInvoice } from "./handlers/invoice.ts";
 import { listLedgerLines } from "./handlers/list-lines.ts";
 import { listQuarantine } from "./handlers/list-quarantine.ts";
 import { listLowBalances } from "./handlers/low-balances.ts";
+import { findLostCharges } from "./handlers/find-lost-charges.ts";
 import { getProgress } from "./intake/progress.ts";
 import { queryBusiness } from "./handlers/query-business.ts";
 import { queryUsage } from "./handlers/query-usage.ts";
@@ -59,6 +60,7 @@ export function buildApp(deps: AppDeps): UntypedServiceImplementation {
     listVouchers: (request) => answer(listVouchers(readPool, request)),
     voidVouchers: (request) => answer(voidVouchers(pool, request)),
     getProgress: () => answer(tellProgress(deps)),
+    findLostCharges: (request) => answer(findLostCharges({ ...deps, pool: readPool }, request)),
     queryBusiness: (request) => answer(queryBusiness(business, request)),
     closeDay: (request) => answer(answerCloseDay({ ...deps, pool: readPool }, request)),
   };

@@ -29,6 +29,7 @@ export const callers: Callers<typeof BillingService> = {
   listVouchers: byPeople,
   voidVouchers: byPeople,
   getProgress: ["auth-quota", ...byPeople],
+  findLostCharges: ["auth-quota"],
   closeDay: byPeople,
   listCloseLines: byPeople,
   restoreDay: ["admin"],

@@ -42,7 +42,8 @@ import { serveState } from "./report/serve-state.ts";
 import { createStanding } from "./report/readiness.ts";
 import { replaySpool } from "./charge/replay-spool.ts";
 import { confirmBooked, ridOfRecord, type SettlementDeps } from "./charge/settle.ts";
-import { defaultSpoolLimits, openSpool } from "./charge/spool.ts";
+import { openSpool, spoolLimits } from "./charge/spool.ts";
+import { createTellLost } from "./charge/tell-lost.ts";
 import { followCertificate } from "./http/tls.ts";
 import { traceSettingsOf } from "./report/trace-call.ts";
 import { countThreads, createThreads } from "./threads/threads.ts";
@@ -79,7 +80,7 @@ const channel = resources.use(connectGrpc(config.AUTH_QUOTA_ADDRESS, credentials
 const keeper = unaryClient(AuthQuotaService, channel, 5_000);
 const opening = { config, keeper, environment: process.env, onReplaced: followUpstreams, log };
 const catalog = resources.use(await openCatalog(opening));
-const limits = { ...defaultSpoolLimits, maxBytes: config.SPOOL_MAX_BYTES };
+const limits = spoolLimits(config.SPOOL_MAX_BYTES);
 const spool = resources.use(await openSpool(config.SPOOL_DIR, relaySession, { log, ridOf: ridOfRecord, limits }));
 
 const quota = resources.use(openQuotaSession(channel, relaySession, log));
@@ -211,6 +212,8 @@ void replaySpool(settling);
 resources.use(every(2_000, async () => void (await confirmBooked(settling)), log));
 resources.use(every(5_000, refusals.report, log));
 if (leases) resources.use(every(500, async () => leases.sweep(), log));
+const tellLost = createTellLost({ ...settling, numbered: () => sequence, quota: keeper });
+resources.use(every(10_000, tellLost, log));
 resources.use(every(500, createRestore(settling, relay.live), log));
 resources.use(every(1_000, async () => guardLive(settling, relay.live, config.STREAM_HEARTBEAT_MS), log));
 

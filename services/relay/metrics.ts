@@ -234,6 +234,11 @@ function createMoneyMetrics(registry: Registry) {
     labels: ["outcome"],
     buckets: holdBuckets,
   });
+  const lostCharges = counters(registry, {
+    name: "relay_lost_charges_total",
+    help: "Booked charges that the ledger has lost, by whether the spool had them to be told again, or they are gone.",
+    labels: ["outcome"],
+  });
   return {
     charged: one("relay_charged_nanos_total", "Nano-USD charged."),
     overHold: one("relay_charges_over_hold_total", "Charges that exceeded what was held."),
@@ -246,6 +251,7 @@ function createMoneyMetrics(registry: Registry) {
       "relay_usage_publish_dropped_total",
       "Usage records left to the spool and the outbox because too many waited.",
     ),
+    lostCharges: { toldAgain: lostCharges.of({ outcome: "told_again" }), gone: lostCharges.of({ outcome: "gone" }) },
     publishSeconds: histogram(registry, {
       name: "relay_usage_publish_seconds",
       help: "From the first try to publish a batch of usage records to its PubAck.",

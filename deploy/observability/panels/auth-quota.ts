@@ -65,6 +65,12 @@ const stores: Panel[] = [
     queries: [{ expr: greatest("auth_quota_gate_closed_seconds", "shard"), legend: "shard {{shard}}" }],
   },
   {
+    title: "Oldest move of an account",
+    description: "To another shard; its new calls wait meanwhile. Above ten minutes it pages.",
+    unit: "s",
+    queries: [{ expr: greatest("auth_quota_oldest_move_seconds"), legend: "oldest" }],
+  },
+  {
     title: "Processes connected to each shard",
     description: "Of auth-quota to Redis; calls of accounts of a shard at 0 are refused.",
     unit: "short",

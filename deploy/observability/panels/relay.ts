@@ -127,6 +127,12 @@ const records: Panel[] = [
     queries: [{ expr: greatest("relay_spool_oldest_seconds", "instance"), legend: "{{instance}}" }],
   },
   {
+    title: "Booked charges that the ledger lost",
+    description: "Told again from the spool, or gone: neither ledger, stream nor spool has them.",
+    unit: "ops",
+    queries: [{ expr: perSecond("relay_lost_charges_total", "outcome"), legend: "{{outcome}}" }],
+  },
+  {
     title: "Usage events published",
     description: "Confirmed by JetStream; failed and tried again; left to spool and outbox because too many waited.",
     unit: "ops",

@@ -6,6 +6,7 @@ import { moveDrills } from "./move-drills.ts";
 import { natsDrills } from "./nats-drills.ts";
 import { postgresDrills } from "./postgres-drills.ts";
 import { redisDrills } from "./redis-drills.ts";
+import { restoreDrills } from "./restore-drills.ts";
 import { zoneDrills } from "./zone-drills.ts";
 
 /** All failovers that are tried, in order. */
@@ -18,4 +19,5 @@ export const drills: readonly Drill[] = [
   ...consumerDrills,
   ...zoneDrills,
   ...backupDrills,
+  ...restoreDrills,
 ];

@@ -44,14 +44,14 @@ const laggingPromotion: Drill = {
 };
 
 /** A database that goes back while the system runs: how what it has is kept, and how that is put in its place. */
-type Return = {
+export type Return = {
   keep: (url: string, maintenanceUrl: string, folder: string) => Promise<void>;
   putBack: (url: string, maintenanceUrl: string, folder: string) => Promise<void>;
 };
 
-const nameOf = (url: string): string => new URL(url).pathname.slice(1);
+export const nameOf = (url: string): string => new URL(url).pathname.slice(1);
 
-const dump: Return = {
+export const dump: Return = {
   keep: async (url, _maintenanceUrl, folder) => void (await run("pg_dump", ["-Fc", "-f", join(folder, "dump"), url])),
   putBack: async (url, maintenanceUrl, folder) => {
     await query(maintenanceUrl, `CREATE DATABASE ${nameOf(url)}`);
@@ -60,7 +60,7 @@ const dump: Return = {
 };
 
 // A copy by files: server, timeline and tables have the identities that they had.
-const disk: Return = {
+export const disk: Return = {
   keep: async (url, maintenanceUrl) => {
     const name = nameOf(url);
     await query(maintenanceUrl, `ALTER DATABASE ${name} ALLOW_CONNECTIONS false`);

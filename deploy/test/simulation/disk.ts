@@ -1,4 +1,4 @@
-import type { SpoolFiles } from "../../../services/relay/charge/spool.ts";
+import type { SpoolFiles } from "../../../services/relay/charge/spool-files.ts";
 import { currentProcess } from "./clock.ts";
 
 /** The disk of one relay's node: it outlives the process, unless the node is lost. */
@@ -61,6 +61,12 @@ export function filesOn(disk: Disk): SpoolFiles {
     },
     sync: (_descriptor, done) => done(null),
     close: (descriptor) => void open.delete(descriptor),
+    rename: (file, to) => {
+      const bytes = disk.files.get(file);
+      if (isDead() || !bytes) return;
+      disk.files.delete(file);
+      disk.files.set(to, bytes);
+    },
     remove: (file) => void (isDead() || disk.files.delete(file)),
   };
 }

@@ -60,7 +60,7 @@ const watched = (leases: Leases, { onLeased }: Pick<RelayDeps, "onLeased">): Lea
 
 const metrics = createMetrics(new Registry());
 const rareHeartbeatMs = 5_000;
-const spoolLimits = { segmentBytes: 2_000, maxBytes: 1_000_000, syncMs: 1_000 };
+const spoolLimits = { segmentBytes: 2_000, maxBytes: 1_000_000, keptSegments: 3, syncMs: 1_000 };
 
 /** Wires one process as the service's main.ts does, with the product's own parts. */
 export async function startRelay(parts: RelayDeps): Promise<Relay> {

@@ -18,6 +18,8 @@ export type Moves = {
   isMoving: (accountId: string) => boolean;
   /** Takes the moves that are under way a step further. Any replica may, at any time. Rejects when a store is down. */
   advance: () => Promise<void>;
+  /** For how long the oldest move has been under way, as last read; 0 without any. */
+  oldestSeconds: () => number;
   /** Marks the accounts that are elsewhere in a shard that has lost its marks; before it grants anything. */
   markAgain: (shard: Shard) => Promise<void>;
   /** Where a moved account is; undefined: where its hash says. As last read. */
@@ -73,6 +75,11 @@ export function createMoves({ database, shards, log }: MoveDeps): Moves {
     },
     isMoving,
     placeOf,
+    oldestSeconds: () =>
+      [...places.values()].reduce(
+        (most, { movingTo, sinceSeconds }) => (movingTo === undefined ? most : Math.max(most, sinceSeconds)),
+        0,
+      ),
     advance: async () => {
       for (const place of places.values()) {
         if (place.movingTo !== undefined) await moveOn({ database, shards, log }, place);

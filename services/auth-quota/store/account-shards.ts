@@ -8,11 +8,14 @@ export type AccountPlace = {
   movingTo: number | undefined;
   /** Of its last move. */
   number: number;
+  /** Since that began, or ended. */
+  sinceSeconds: number;
 };
 
 type RawPlace = Omit<AccountPlace, "movingTo" | "number"> & { movingTo: number | null; number: string };
 
-const columns = `account_id as "accountId", shard, moving_to as "movingTo", number`;
+const columns = `account_id as "accountId", shard, moving_to as "movingTo", number,
+  extract(epoch from now() - changed_at)::float8 as "sinceSeconds"`;
 
 const fromRaw = ({ movingTo, number, ...place }: RawPlace): AccountPlace => ({
   ...place,

@@ -3,6 +3,7 @@ import type { LineKind } from "#proto/billing/v1/billing_pb.ts";
 import type { EndCause } from "#proto/usage/v1/usage_pb.ts";
 import { plainArray } from "./arrays.ts";
 import { dayMs } from "#shared/process/clock.ts";
+import { ridTimeMs } from "#shared/money/rid.ts";
 import { firstUuidAt } from "../records/line-id.ts";
 import { dayOfMs, newestDays } from "../records/check.ts";
 import { firstDayOfBooked, readSumState } from "./sum-state.ts";
@@ -210,4 +211,15 @@ export async function readByHandSums(db: Queryable, rids: readonly string[]): Pr
     [plainArray(rids)],
   );
   return new Map(rows.map(({ rid, amount }) => [rid, BigInt(amount)]));
+}
+
+/** Which of these calls have a final charge. Their rids must have been checked. */
+export async function readFinalRids(db: Queryable, rids: readonly string[]): Promise<Set<string>> {
+  if (rids.length === 0) return new Set();
+  const days = [...new Set(rids.map((rid) => dayOfMs(ridTimeMs(rid) ?? 0)))];
+  const { rows } = await db.query<{ rid: string }>(
+    "SELECT rid FROM billing.ledger_line WHERE day = ANY ($1::date[]) AND rid = ANY ($2::uuid[]) AND kind IN (1, 3)",
+    [plainArray(days), plainArray(rids)],
+  );
+  return new Set(rows.map(({ rid }) => rid));
 }

@@ -29,6 +29,20 @@ export async function countEvents(db: Queryable, lines: readonly NewLine[]): Pro
   );
 }
 
+/** For so long the ledger remembers a relay process of which it books nothing. */
+export const keptDays = 400;
+
+/** How many events are booked of these relay processes, by their names. */
+export async function readBookedEvents(db: Queryable, names: readonly string[]): Promise<Map<string, bigint>> {
+  if (names.length === 0) return new Map();
+  const { rows } = await db.query<{ relaySession: string; events: bigint }>(
+    `SELECT relay_session AS "relaySession", events FROM billing.session_progress
+     WHERE relay_session = ANY ($1::text[])`,
+    [textArray(names)],
+  );
+  return new Map(rows.map(({ relaySession, events }) => [relaySession, events]));
+}
+
 /** Forgets relay processes that booked nothing for 400 days; returns how many. */
 export async function forgetSessions(db: Queryable): Promise<bigint> {
   const { rows } = await db.query<{ forgotten: bigint }>("SELECT billing.forget_sessions() AS forgotten");

@@ -13,7 +13,7 @@ import { listeningLog } from "../testing/fakes.ts";
 const ridOf = (record: Uint8Array): string => Buffer.from(record).toString().split(" ", 1)[0] ?? "";
 const recordOf = (rid: string, length = 20): Buffer => Buffer.from(`${rid} ${"x".repeat(length)}`);
 const frameBytes = 8;
-const limits: SpoolLimits = { segmentBytes: 1_000_000, maxBytes: 1_000_000_000, syncMs: 10 };
+const limits: SpoolLimits = { segmentBytes: 1_000_000, maxBytes: 1_000_000_000, keptSegments: 0, syncMs: 10 };
 
 /** A folder that is gone at the end of the test, and spools on it. */
 function createFolder() {
@@ -341,4 +341,43 @@ test("a disk that refuses a checkpoint does not stop calls from being taken; one
   assert.match(spool.problem() ?? "", /cannot be written/);
   mkdirSync(place.folder);
   await until("the record is in", () => spool.problem() === undefined);
+});
+
+test("of booked segments the newest are kept, those of processes before included, until the disk refuses", async () => {
+  using place = createFolder();
+  const segmentBytes = frameBytes + recordOf("r1").length;
+  const rids = ["r1", "r2", "r3", "r4"];
+  const texted = (spool: Spool) => spool.files().flatMap(({ file }) => texts(spool.recordsIn(file)));
+  {
+    await using spool = await place.open("a", { segmentBytes, keptSegments: 3 });
+    appendAll(spool, rids);
+    for (const rid of rids) spool.confirm(rid);
+    assert.equal(spool.bytes(), segmentBytes, "kept ones are no part of what fills the spool");
+  }
+  assert.deepEqual(place.segments(), ["a.1.booked", "a.2.booked", "a.3.booked"]);
+  await using spool = await place.open("b", { segmentBytes, keptSegments: 3 });
+  assert.deepEqual(spool.adopt(), new Map(), "they are nobody's inheritance");
+  appendAll(spool, ["r5"]);
+  assert.deepEqual(
+    texted(spool).toSorted(),
+    ["r2", "r3", "r4", "r5"].map((rid) => recordOf(rid).toString()),
+  );
+  spool.confirm("r5");
+  appendAll(spool, ["r6"]);
+  assert.deepEqual(place.segments(), ["a.2.booked", "a.3.booked", "b.0.booked", "b.1.spool"]);
+  assert.deepEqual(spool.recordsIn("gone"), []);
+});
+
+test("a disk that refuses loses what is booked first", { skip: !existsSync("/dev/full") }, async () => {
+  using place = createFolder();
+  {
+    await using spool = await place.open("a", { keptSegments: 3 });
+    appendAll(spool, ["r1"]);
+    spool.confirm("r1");
+  }
+  assert.deepEqual(place.segments(), ["a.0.booked"]);
+  symlinkSync("/dev/full", join(place.folder, "s.0.spool"));
+  await using spool = await place.open("s", { keptSegments: 3 });
+  appendAll(spool, ["r2"]);
+  assert.ok(!place.segments().includes("a.0.booked"));
 });

@@ -1,9 +1,6 @@
-import { createHash } from "node:crypto";
-import { closeSync, fdatasync, mkdirSync, openSync, readdirSync, readFileSync, unlinkSync, writeSync } from "node:fs";
-import { createServer } from "node:net";
-import { tmpdir } from "node:os";
-import { join, resolve } from "node:path";
+import { join } from "node:path";
 import type { Logger } from "#shared/process/log.ts";
+import { bookedIn, nodeFiles, segmentsIn, type SpoolFile, type SpoolFiles } from "./spool-files.ts";
 import { frameBytes, putFrame, readFrames, type Frame } from "./spool-frames.ts";
 
 /**
@@ -16,9 +13,21 @@ type Segment = { file: string; bytes: number; openRecords: number; isCurrent: bo
 /** Who pays for calls within a lease. */
 export type LeasePayer = { accountId: string; keyId: string };
 
-export type SpoolLimits = { segmentBytes: number; maxBytes: number; syncMs: number };
+/** `keptSegments`: how many are kept when all in them is booked, for a ledger and a stream that are both put back. */
+export type SpoolLimits = { segmentBytes: number; maxBytes: number; keptSegments: number; syncMs: number };
 
-export const defaultSpoolLimits: SpoolLimits = { segmentBytes: 8 * 1024 * 1024, maxBytes: 4 * 1024 ** 3, syncMs: 100 };
+const segmentBytes = 8 * 1024 * 1024;
+const keptShare = 16;
+
+/** The limits of a spool of that size, beside which a sixteenth of it is kept of what is booked. */
+export const spoolLimits = (maxBytes: number): SpoolLimits => ({
+  segmentBytes,
+  maxBytes,
+  keptSegments: Math.floor(maxBytes / segmentBytes / keptShare),
+  syncMs: 100,
+});
+
+const defaultSpoolLimits = spoolLimits(4 * 1024 ** 3);
 
 /**
  * The first of a charge's four homes: an append-only file on the relay's own disk. A record that `append` has
@@ -45,8 +54,12 @@ export type Spool = AsyncDisposable & {
   postpone: (rid: string) => void;
   /** The records of unconfirmed rids, read back from disk. */
   read: (rids: ReadonlySet<string>) => Map<string, Uint8Array>;
-  /** Marks a record as booked; a segment whose records all are is removed. */
+  /** Marks a record as booked; of segments whose records all are, only the newest are kept. */
   confirm: (rid: string) => void;
+  /** The files with records, booked ones too, each with the process that wrote it, in the order in which it did. */
+  files: () => SpoolFile[];
+  /** The records in one of them, without checkpoints; none where it is gone. */
+  recordsIn: (file: string) => Uint8Array[];
   /** Takes over what dead relay processes left, by their sessions. */
   adopt: () => Map<string, Adopted>;
   openRecords: () => number;
@@ -60,52 +73,6 @@ export type Spool = AsyncDisposable & {
 /** What a dead relay process left: records of calls, and the last checkpoints of those that it was still serving. */
 export type Adopted = { records: Uint8Array[]; checkpoints: Uint8Array[] };
 
-const fileName = /^(.+)\.(\d+)\.spool$/;
-
-/** What a spool needs of a disk. Everything but `lock` and `sync` has happened when it returns. */
-export type SpoolFiles = {
-  /** Makes the folder and keeps other live processes out of it. */
-  lock: (folder: string) => Promise<AsyncDisposable>;
-  list: (folder: string) => string[];
-  read: (file: string) => Buffer;
-  openForAppend: (file: string) => number;
-  /** Writes the first `length` bytes; gives the number of those that were written. */
-  write: (descriptor: number, bytes: Uint8Array, length: number) => number;
-  sync: (descriptor: number, done: (error: Error | null) => void) => void;
-  close: (descriptor: number) => void;
-  remove: (file: string) => void;
-};
-
-const nodeFiles: SpoolFiles = {
-  lock: lockFolder,
-  list: readdirSync,
-  read: readFileSync,
-  openForAppend: (file) => openSync(file, "a", 0o600),
-  write: (descriptor, bytes, length) => writeSync(descriptor, bytes, 0, length),
-  sync: fdatasync,
-  close: closeSync,
-  remove: unlinkSync,
-};
-
-/**
- * Keeps two live processes out of one folder. A listening socket is the lock, because the kernel drops it with the
- * process however that dies; on Linux it has no file that could be left behind.
- */
-async function lockFolder(folder: string): Promise<AsyncDisposable> {
-  mkdirSync(folder, { recursive: true, mode: 0o700 });
-  const name = `relay-spool-${createHash("sha256").update(resolve(folder)).digest("hex").slice(0, 32)}`;
-  const path = process.platform === "linux" ? `\0${name}` : join(tmpdir(), `${name}.lock`);
-  const server = createServer((socket) => socket.destroy());
-  await new Promise<void>((locked, reject) => {
-    server.once("error", (cause) =>
-      reject(new Error(`the spool folder ${folder} is in use by another relay`, { cause })),
-    );
-    server.listen(path, locked);
-  });
-  server.unref();
-  return { [Symbol.asyncDispose]: () => new Promise<void>((closed) => server.close(() => closed())) };
-}
-
 type State = {
   folder: string;
   session: string;
@@ -117,6 +84,8 @@ type State = {
   leasedTo: Map<string, LeasePayer>;
   newest: Open | undefined;
   segments: Set<Segment>;
+  /** Files of which all is booked, the oldest first. */
+  kept: string[];
   current: Segment | undefined;
   descriptor: number;
   isDirty: boolean;
@@ -150,10 +119,26 @@ function startSegment(state: State): Segment {
 function dropIfBooked(state: State, segment: Segment): void {
   if (segment.isCurrent || segment.openRecords > 0) return;
   state.segments.delete(segment);
+  if (segment.bytes === 0 || state.limits.keptSegments === 0) return remove(state, segment.file);
+  const file = segment.file.replace(/spool$/, "booked");
   try {
-    state.files.remove(segment.file);
+    state.files.rename(segment.file, file);
   } catch (error) {
-    state.log.error({ err: error, file: segment.file }, "a booked spool segment could not be removed");
+    return state.log.error({ err: error, file: segment.file }, "a booked spool segment could not be renamed");
+  }
+  state.kept.push(file);
+  trimKept(state, state.limits.keptSegments);
+}
+
+function trimKept(state: State, most: number): void {
+  for (const file of state.kept.splice(0, Math.max(0, state.kept.length - most))) remove(state, file);
+}
+
+function remove(state: State, file: string): void {
+  try {
+    state.files.remove(file);
+  } catch (error) {
+    state.log.error({ err: error, file }, "a booked spool segment could not be removed");
   }
 }
 
@@ -197,6 +182,8 @@ function write(state: State, rid: string, frame: Frame): void {
   } catch (error) {
     // The torn frame would hide what follows it: go on in a new segment once the disk takes writes again.
     if (state.current) state.current.bytes = state.limits.segmentBytes;
+    // What is booked makes room for what is not.
+    trimKept(state, 0);
     throw error;
   }
 }
@@ -230,19 +217,22 @@ function appendAgain(state: State): void {
   }
 }
 
-/** The segments in the folder in the order in which each session wrote them. */
-function segmentsOf({ files, folder }: State): { session: string; number: number; file: string }[] {
-  const found = files.list(folder).flatMap((entry) => {
-    const [, session, number] = fileName.exec(entry) ?? [];
-    return session === undefined ? [] : [{ session, number: Number(number), file: join(folder, entry) }];
-  });
-  return found.toSorted((one, other) => one.number - other.number);
+function recordsIn({ files }: State, file: string): Uint8Array[] {
+  let bytes: Buffer;
+  try {
+    bytes = files.read(file);
+  } catch {
+    // Others have been kept since in its place.
+    return [];
+  }
+  const { frames } = readFrames(bytes);
+  return frames.filter(({ isCheckpoint }) => !isCheckpoint).map(({ payload }) => payload);
 }
 
 function adopt(state: State, ridOf: (record: Uint8Array) => string): Map<string, Adopted> {
   const bySession = new Map<string, Frame[]>();
-  for (const { session, file } of segmentsOf(state)) {
-    if (session === state.session) continue;
+  for (const { relaySession: session, file, isBooked } of segmentsIn(state.files, state.folder)) {
+    if (session === state.session || isBooked) continue;
     const bytes = state.files.read(file);
     const { frames, lostBytes } = readFrames(bytes);
     if (lostBytes > 0) state.log.warn({ file, lostBytes }, "a spool segment ends in a torn frame");
@@ -314,18 +304,15 @@ function oldestMs({ open }: State): number {
   return nowMs - addedAtMs;
 }
 
-/** Opens the spool folder for one relay process. Throws when another live process uses it. */
-export async function openSpool(
-  folder: string,
-  session: string,
-  {
-    log,
-    ridOf,
-    limits = defaultSpoolLimits,
-    files = nodeFiles,
-  }: { log: Logger; ridOf: (record: Uint8Array) => string; limits?: SpoolLimits; files?: SpoolFiles },
-): Promise<Spool> {
-  const lock = await files.lock(folder);
+type SpoolParts = {
+  log: Logger;
+  ridOf: (record: Uint8Array) => string;
+  limits?: SpoolLimits;
+  files?: SpoolFiles;
+};
+
+/** What a process begins with; what others before it have kept is kept on. */
+function beginState(folder: string, session: string, { log, limits, files }: Required<SpoolParts>): State {
   const state: State = {
     folder,
     session,
@@ -337,6 +324,7 @@ export async function openSpool(
     leasedTo: new Map(),
     newest: undefined,
     segments: new Set(),
+    kept: bookedIn(files, folder),
     current: undefined,
     descriptor: -1,
     isDirty: false,
@@ -345,6 +333,18 @@ export async function openSpool(
     nextSegment: 0,
     space: Buffer.allocUnsafe(usualSpaceBytes),
   };
+  trimKept(state, limits.keptSegments);
+  return state;
+}
+
+/** Opens the spool folder for one relay process. Throws when another live process uses it. */
+export async function openSpool(
+  folder: string,
+  session: string,
+  { log, ridOf, limits = defaultSpoolLimits, files = nodeFiles }: SpoolParts,
+): Promise<Spool> {
+  const lock = await files.lock(folder);
+  const state = beginState(folder, session, { log, ridOf, limits, files });
   // Even without a record its name tells the next process of a session that may have left open holds.
   startSegment(state);
   const syncTimer = setInterval(() => {
@@ -366,6 +366,8 @@ export async function openSpool(
     adopt: () => adopt(state, ridOf),
     read: (rids) => read(state, rids, ridOf),
     confirm: (rid) => confirm(state, rid),
+    files: () => segmentsIn(state.files, state.folder),
+    recordsIn: (file) => recordsIn(state, file),
     postpone: (rid) => postpone(state, rid),
     unconfirmed: (beforeMs, limit) => unconfirmed(state, beforeMs, limit),
     openRecords: () => [...state.open.values()].filter(({ isCheckpoint }) => !isCheckpoint).length,

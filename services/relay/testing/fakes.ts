@@ -165,6 +165,8 @@ export function memorySpool(changes: Partial<Spool> = {}): MemorySpool {
     unconfirmed: (_beforeMs, limit) => [...records.keys()].filter((rid) => !postponed.has(rid)).slice(0, limit),
     postpone: (rid) => void postponed.add(rid),
     read: (rids) => new Map([...records].filter(([rid]) => rids.has(rid))),
+    files: () => [],
+    recordsIn: () => [],
     confirm: (rid) => void records.delete(rid),
     adopt: () => new Map(),
     openRecords: () => records.size,

@@ -1,0 +1,130 @@
+import { cp, mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as pause } from "node:timers/promises";
+import { query } from "#shared/testing/postgres.ts";
+import { startStores } from "#shared/testing/stores.ts";
+import { until } from "#shared/testing/until.ts";
+import { readMetric } from "../e2e/kills.ts";
+import { emptyRedis } from "../chaos/lost-stores.ts";
+import type { Round, Scenario } from "../chaos/scenario.ts";
+import { addChanging, changeThings, checkThings } from "./changes.ts";
+import type { Drill } from "./drill.ts";
+import { disk, dump, nameOf, type Return } from "./postgres-drills.ts";
+
+/** A store whose state is kept while the system runs, and put back later. */
+type Kept = {
+  keep: () => Promise<void>;
+  stop: () => Promise<void>;
+  putBack: () => Promise<void>;
+};
+
+function keptNats(scenario: Scenario): Kept {
+  const { nats } = scenario.world.stack.stores.processes;
+  if (!nats) throw new Error("NATS does not run here");
+  const [own, copy] = [join(scenario.folder, "nats"), join(scenario.folder, "nats-copy")];
+  return {
+    keep: async () => {
+      // A whole copy is one of a server that is not writing.
+      await nats.kill("SIGTERM");
+      await cp(own, copy, { recursive: true });
+      await nats.restart();
+    },
+    stop: () => nats.kill(),
+    putBack: async () => {
+      await rm(own, { recursive: true });
+      await cp(copy, own, { recursive: true });
+      await nats.restart();
+    },
+  };
+}
+
+type Place = { url: string; maintenanceUrl: string; folder: string };
+
+function keptPostgres({ keep, putBack }: Return, { url, maintenanceUrl, folder }: Place): Kept {
+  return {
+    keep: () => keep(url, maintenanceUrl, folder),
+    stop: () => query(maintenanceUrl, `DROP DATABASE ${nameOf(url)} WITH (FORCE)`).then(() => undefined),
+    putBack: () => putBack(url, maintenanceUrl, folder),
+  };
+}
+
+/** In which order stores are kept, and what happens besides. */
+type Accident = {
+  order: readonly ["postgres" | "nats", "postgres" | "nats"];
+  by: Return;
+  isRedisEmptied?: boolean;
+  areServicesKilled?: boolean;
+};
+
+async function comeBackApart(scenario: Scenario, round: Round, accident: Accident, place: Place): Promise<void> {
+  const stores = { postgres: keptPostgres(accident.by, place), nats: keptNats(scenario) };
+  const [older, newer] = accident.order.map((name) => stores[name]);
+  const before = await addChanging(round);
+  await round.more(40);
+  await older?.keep();
+  await round.untilServed();
+  await round.more(40);
+  const changes = await changeThings(scenario, round, before);
+  // As long as a line by hand may take to the stream.
+  await pause(1_000);
+  await newer?.keep();
+  await round.untilServed();
+  await round.more(60);
+  const { relay, ...others } = scenario.world.stack.services;
+  const killed = accident.areServicesKilled === true ? [relay, ...Object.values(others)] : [];
+  await Promise.all(killed.map((service) => service.kill()));
+  await Promise.all([older?.stop(), newer?.stop()]);
+  if (accident.isRedisEmptied === true) await emptyRedis(scenario);
+  if (killed.length === 0) await round.more(10);
+  await Promise.all([older?.putBack(), newer?.putBack()]);
+  await Promise.all(killed.map((service) => service.restart()));
+  await round.untilServed();
+  await round.more(60);
+  await checkThings(round, changes);
+  // A relay that starts tells all that is in the files which it finds, booked or not.
+  if (killed.length > 0) return;
+  const { opsUrl } = scenario.world.stack.services.relay;
+  const isToldAgain = async () => (await readMetric(opsUrl, "relay_lost_charges_total")) > 0;
+  await until("what both had lost is told again", isToldAgain, toldAgainMs);
+}
+
+const toldAgainMs = 60_000;
+
+const apart = (name: string, says: string, accident: Accident): Drill => ({
+  name,
+  says,
+  stage: async (resources) => {
+    const { postgres } = resources.use(await startStores({ postgres: true }));
+    const url = await postgres.createDatabase();
+    const folder = await mkdtemp(join(tmpdir(), "relay-kept-"));
+    resources.defer(() => rm(folder, { recursive: true, force: true }));
+    const place = { url, maintenanceUrl: postgres.url, folder };
+    return {
+      scene: { given: { postgres: url } },
+      harm: (scenario, round) => comeBackApart(scenario, round, accident, place),
+    };
+  },
+});
+
+/** Stores that come back as they were at different times. */
+export const restoreDrills: readonly Drill[] = [
+  apart("restored-apart-postgres-older", "PostgreSQL comes back from a dump, and NATS from a later copy of its disk", {
+    order: ["postgres", "nats"],
+    by: dump,
+  }),
+  apart("restored-apart-nats-older", "NATS comes back from a copy of its disk, and PostgreSQL from a later one", {
+    order: ["nats", "postgres"],
+    by: disk,
+  }),
+  apart("restored-apart-redis-empty", "PostgreSQL and NATS come back as they were at two times, and Redis empty", {
+    order: ["nats", "postgres"],
+    by: dump,
+    isRedisEmptied: true,
+  }),
+  apart("restored-apart-services-new", "the same with older files, and all services are started anew", {
+    order: ["nats", "postgres"],
+    by: disk,
+    areServicesKilled: true,
+  }),
+];
