@@ -32,11 +32,15 @@ export const drills: readonly (readonly string[])[] = [
     "deploy/test/e2e/kill-stores.test.ts",
     "deploy/test/e2e/kill-video-task.test.ts",
     "deploy/test/e2e/sockets-drain.test.ts",
+    "deploy/test/e2e/tracing.test.ts",
     "deploy/test/hostile/short.test.ts",
   ],
   [
     "deploy/image/build.test.ts",
+    "deploy/test/cheats/cheats.test.ts",
+    "deploy/test/e2e/bad-catalog.test.ts",
     "deploy/test/e2e/encrypted.test.ts",
+    "deploy/test/e2e/forged-events.test.ts",
     "deploy/test/e2e/kill-billing-prices.test.ts",
     "deploy/test/e2e/leases.test.ts",
     "deploy/test/e2e/stolen-logins.test.ts",
@@ -45,6 +49,7 @@ export const drills: readonly (readonly string[])[] = [
   ],
   [
     "deploy/bench/videos/short-run.test.ts",
+    "deploy/observability/burn.test.ts",
     "deploy/test/e2e/console-operators.test.ts",
     "deploy/test/e2e/drain.test.ts",
     "deploy/test/e2e/kill-relay-lost.test.ts",
