@@ -1,5 +1,4 @@
 import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import {
@@ -14,6 +13,7 @@ import { connectGrpc, unaryClient, type UnaryClient } from "#shared/grpc/grpc.ts
 import type { Identity } from "#shared/grpc/identity.ts";
 import { type FakeOptions, type FakeUpstream, startFakeUpstream } from "#fake-provider/upstream.ts";
 import { type FakeVideos, type FakeVideosOptions, startFakeVideos } from "#fake-provider/videos.ts";
+import { dataFolder } from "#shared/testing/data-folder.ts";
 import { until } from "#shared/testing/until.ts";
 import { removeAtEnd } from "#shared/testing/watchdog.ts";
 import { type ServiceName, type Stack, type StackOptions, startStack } from "../../tools/local/stack.ts";
@@ -89,7 +89,7 @@ const keptLines = 5_000;
 /** Starts the system on free ports and in a folder of its own. The credential of the fakes is "demo". */
 export async function startWorld(options: WorldOptions = {}): Promise<World> {
   await using resources = new AsyncDisposableStack();
-  const folder = await mkdtemp(join(tmpdir(), "relay-e2e-"));
+  const folder = await mkdtemp(join(dataFolder(), "relay-e2e-"));
   removeAtEnd(folder);
   resources.defer(() => rm(folder, { recursive: true, force: true, maxRetries: 5 }));
   const fake = resources.use(await startFakeUpstream(options.fake));

@@ -1,8 +1,8 @@
 import { randomBytes } from "node:crypto";
 import { chmod, mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { findStoreBinary, type StoreName } from "./binaries.ts";
+import { dataFolder } from "./data-folder.ts";
 import { natsProgram } from "./nats.ts";
 import { createDatabase, postgresProgram } from "./postgres.ts";
 import { redisProgram } from "./redis.ts";
@@ -30,11 +30,11 @@ export type Stores<W extends StoreSelection> = AsyncDisposable & {
 };
 
 /**
- * Starts real servers on free loopback ports, with data of their own in a temporary folder. They may be killed and
- * restarted at will.
+ * Starts real servers on free loopback ports, with data of their own in a temporary folder, in memory where there is
+ * room. They may be killed and restarted at will.
  */
 export async function startStores<const W extends StoreSelection>(wanted: W): Promise<Stores<W>> {
-  const folder = await mkdtemp(join(tmpdir(), "relay-stores-"));
+  const folder = await mkdtemp(join(dataFolder(), "relay-stores-"));
   // PostgreSQL runs as another user when this is root, and must pass through.
   await chmod(folder, 0o711);
   removeAtEnd(folder);
