@@ -74,6 +74,7 @@ const audioFields = setOf("input output");
 const spokenFields = setOf("output");
 const inputFields = setOf("format noise_reduction transcription turn_detection");
 const outputFields = setOf("format speed voice");
+const contentFields = setOf("id type text audio transcript image_url detail");
 const transcriptionFields = setOf("delay keywords language languages model prompt");
 
 const maxTools = 1_000;
@@ -210,9 +211,11 @@ function weigh(item: unknown, path: string): Pick<ClientEvent, "textTokens" | "p
   const found = { textTokens: 0, pictures: 0, itemSound: 0 };
   const content = member(objectAt(item, path), "content");
   for (const part of Array.isArray(content) ? (content as unknown[]) : []) {
-    if (member(part, "type") === "input_image") found.pictures += 1;
+    // Elsewhere parts name files that the provider keeps for the operator.
+    const { type, image_url: image } = objectAt(part, `${path}.content`, contentFields);
+    if (type === "input_image") found.pictures += 1;
     // A provider would open it with the operator's own rights.
-    if (isOwnAddress(stringOf(member(part, "image_url")) ?? "")) {
+    if (isGiven(image) && (typeof image !== "string" || isOwnAddress(image))) {
       throw new RequestError(`field ${path}.content.image_url must be an address on the web or the picture itself`);
     }
     found.itemSound += stringOf(member(part, "audio"))?.length ?? 0;

@@ -110,6 +110,8 @@ describe("what a caller may not do", async () => {
       /too many JSON/,
     ],
     ["an address of the operator's", item({ type: "input_image", image_url: "gs://bucket/x" }), /image_url/],
+    ["the same within an object", item({ type: "input_image", image_url: { url: "gs://bucket/x" } }), /image_url/],
+    ["a file of the operator's", item({ type: "input_image", file_id: "file-x" }), /content\.file_id is not supported/],
   ];
   for (const [what, event, message] of rows) {
     test(`${what} is refused in an event, and goes nowhere`, async () => {
