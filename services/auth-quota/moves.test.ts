@@ -182,6 +182,41 @@ test("a shard that has lost the last seconds before an account left it hears aga
   });
 });
 
+test("such a shard hears of charges within leases, too", async () => {
+  const payer = await environment.createPayer(10_000_000n);
+  const { accountId, keyId, keyHash } = payer;
+  const [from, to] = [homeOf(payer), otherThan(homeOf(payer))];
+  using line = environment.first.openLine("relay_leasing");
+  const [rid, leaseRid] = [createRid(), createRid()];
+  const lease = { rid: leaseRid, keyHash, estimateNanos: 10_000n, calls: 50 };
+  await until("there is a lease", async () => (await one(line, { case: "lease", value: lease })).heldNanos > 0n);
+  const charge = { rid, accountId, keyId, costNanos: 40n, record, isLeased: true, leaseRid };
+  assert.equal((await one(line, { case: "settle", value: charge })).verdict, Verdict.OK);
+  await one(line, { case: "release", value: { rid: leaseRid, accountId } });
+  const prefix = prefixes[from] ?? "";
+  const [book, account] = [`${keyId}.${rid.slice(0, 10)}`, `${prefix}:account:${accountId}`];
+  const names = ["call", "costs", "owed"].map((kind) => `${prefix}:${kind}:${book}`);
+  const kept = await Promise.all(names.map((name) => redis.dumpBuffer(name)));
+  const owed = async () => [await redis.zscore(`${prefix}:outbox`, book), await redis.hget(account, "unposted")];
+  assert.equal((await owed())[1], "40");
+  const booked = { balanceNanos: 9_999_960n, version: 2n };
+  environment.billing.balances.set(accountId, { nanos: booked.balanceNanos, version: booked.version });
+  const calls = [{ rid, accountId, keyId, bookedNanos: 40n, isFinal: true, isLeased: true }];
+  const post = () => environment.first.admin.post({ accounts: [{ accountId, ...booked }], calls });
+  await post();
+  await moveTo(payer, to);
+  assert.deepEqual(await owed(), [null, "0"]);
+  // It comes back without its last moments, and is marked again.
+  for (const [index, bytes] of kept.entries()) await redis.restore(names[index] ?? "", 0, bytes ?? "", "REPLACE");
+  await redis.zadd(`${prefix}:outbox`, Date.now(), book);
+  await redis.hset(account, "unposted", 40);
+  await until("it is booked there, too", async () => {
+    await post();
+    const [waiting, nanos] = await owed();
+    return waiting === null && nanos === "0";
+  });
+});
+
 test("only accounts that there are move, and only to shards that there are", async () => {
   const payer = await environment.createPayer(1n);
   const { admin } = environment.first;

@@ -64,6 +64,14 @@ function writePost({ rid, accountId, keyId, bookedNanos, isFinal, isLeased }: Bo
   return isLeased ? ["post-leased", rid, accountId, keyId, booked] : ["post", rid, booked, isFinal ? "1" : "0"];
 }
 
+const writeLeasedBehind = ({ rid, accountId, keyId, bookedNanos }: BookedCall): HotOperation => [
+  "post-leased-behind",
+  rid,
+  accountId,
+  keyId,
+  bookedText(bookedNanos),
+];
+
 /** An operation on what an account has. */
 type OwnedOperation = { accountId: string; operation: HotOperation };
 
@@ -101,9 +109,12 @@ const openStates = new Set<string>([CallState.HELD, CallState.EXPIRED, CallState
  * or it would have them booked again and again.
  */
 async function postBehind({ shards, moves }: PostDeps, calls: readonly BookedCall[]): Promise<void> {
-  const moved = calls.filter(({ accountId, isLeased }) => !isLeased && moves.placeOf(accountId) !== undefined);
+  const moved = calls.filter(({ accountId }) => moves.placeOf(accountId) !== undefined);
   await forEachOf(moved.length === 0 ? [] : shards.all, async (shard) => {
-    for (const chunk of chunks(moved.filter(({ accountId }) => shards.of(accountId) !== shard))) {
+    const left = moved.filter(({ accountId }) => shards.of(accountId) !== shard);
+    const leased = left.filter(({ isLeased }) => isLeased);
+    for (const chunk of chunks(leased)) await shard.apply("", chunk.map(writeLeasedBehind));
+    for (const chunk of chunks(left.filter(({ isLeased }) => !isLeased))) {
       const [looked] = await shard.apply("", [["lookup-many", chunk.map(({ rid }) => rid).join("")]]);
       const open = chunk.filter((_, at) => openStates.has(looked?.text[at] ?? ""));
       if (open.length > 0) await shard.apply("", open.map(writePost));

@@ -11,7 +11,7 @@ local ofCalls = {
   release = true, lookup = true,
   draw = true, ['draw-proven'] = true, lease = true, ['release-lease'] = true,
   -- What is known of these is in a book.
-  ['settle-leased'] = 'book', ['settle-leased-proven'] = 'book', ['post-leased'] = 'book',
+  ['settle-leased'] = 'book', ['settle-leased-proven'] = 'book', ['post-leased'] = 'book', ['post-leased-behind'] = 'book',
 }
 local fetchCosts
 
@@ -77,7 +77,7 @@ local function ridsAsked()
     local found = find(name)
     local kind = ofCalls[name]
     if kind == 'book' then
-      local isSettle = name ~= 'post-leased'
+      local isSettle = name == 'settle-leased' or name == 'settle-leased-proven'
       count = count + 1
       rids[count] = askOfBook(ARGV[at + (isSettle and 4 or 3)], ARGV[at + 1])
       if isSettle and ARGV[at + 2] ~= '' then

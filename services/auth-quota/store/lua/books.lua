@@ -214,6 +214,16 @@ addLeasedOperations = function()
 
   operations['post-leased'] = { 4, post }
 
+  -- The same in a shard that the account has left, which owes nothing of it unless it has lost what it knew: it is not
+  -- answered MOVED, and leaves no mark of other calls.
+  operations['post-leased-behind'] = { 4, function(rid, accountId, keyId, bookedText)
+    local known = costOf(open(nameOf(keyId, rid)), rid)
+    if known and string.sub(known, 1, 1) == 's' then
+      return post(rid, accountId, keyId, bookedText)
+    end
+    return verdicts.OK
+  end }
+
   local states = { held = 1, released = 2, expired = 3, settled = 4, posted = 5 }
 
   -- What became of a call; billing of a version that knows no books tells of calls by themselves.
