@@ -4,6 +4,8 @@ import { chat, plain, plainBuckets, responses, readEveryWay, type Case } from ".
 
 // What gateways and compatible servers bill and OpenAI has no field for, by their own documents of November 2026.
 
+const plainOfResponses = { input_tokens: 100, output_tokens: 20, total_tokens: 120 };
+
 const cases: Case[] = [
   chat(
     "OpenRouter, by its newer name for the tools that it ran",
@@ -39,6 +41,16 @@ const cases: Case[] = [
       },
     },
     { inputTokens: 40n, cacheWrite5mTokens: 20n, cacheWrite1hTokens: 40n, outputTokens: 20n },
+  ),
+  chat(
+    "DashScope, which searched",
+    { ...plain, plugins: { search: { count: 2, strategy: "agent" } } },
+    { ...plainBuckets, webSearches: 2n },
+  ),
+  responses(
+    "DashScope, which tells its searches under both names",
+    { ...plainOfResponses, x_tools: { web_search: { count: 2 } }, plugins: { search: { count: 2 } } },
+    { ...plainBuckets, webSearches: 2n },
   ),
   responses(
     "DashScope's responses, whose bill is a list beside the counts",
@@ -237,7 +249,25 @@ const groq: Case = {
   buckets: { ...plainBuckets, webSearches: 2n, webFetches: 2n, codeSessions: 1n, toolCalls: 1n },
 };
 
-for (const one of [...cases, groq]) {
+// Zhipu shows the results of its search beside the choices, some of its models in each chunk.
+const found = [{ title: "x", link: "https://example.com/", refer: "ref_1" }];
+const zhipu: Case = {
+  name: "Zhipu, which searched once",
+  dialect: "openai-chat",
+  whole: {
+    choices: [{ index: 0, message: { content: "Hello there" }, finish_reason: "stop" }],
+    usage: plain,
+    web_search: found,
+  },
+  events: [
+    { choices: [{ index: 0, delta: { content: "Hello there" }, finish_reason: null }], web_search: found },
+    { choices: [{ index: 0, delta: {}, finish_reason: "stop" }], usage: plain, web_search: found },
+    "[DONE]",
+  ],
+  buckets: { ...plainBuckets, webSearches: 1n },
+};
+
+for (const one of [...cases, groq, zhipu]) {
   test(`whole, and streamed in every framing: ${one.name}`, () => {
     for (const { way, buckets } of readEveryWay(one)) assert.deepEqual(buckets, one.buckets, way);
   });

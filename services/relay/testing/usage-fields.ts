@@ -41,6 +41,11 @@ const providerTools: FieldTable = {
   "server_side_tool_usage_details.document_search_calls": fills("fileSearches"),
   "server_side_tool_usage_details.mcp_calls": no("billed by its tokens only"),
   num_server_side_tools_used: no("the sum of its details"),
+  "x_tools.web_search.count": fills("webSearches"),
+  "x_tools.web_extractor.count": fills("webFetches"),
+  "x_tools.code_interpreter.count": fills("codeSessions"),
+  "plugins.search.count": fills("webSearches"),
+  "plugins.search.strategy": no("how a search was made"),
 };
 
 /** `usage` of chat and the older completions. */

@@ -30,7 +30,23 @@ const rows: [string, string, string[]][] = [
   ["a type longer than any", `[{"type":"${"x".repeat(200)}"}]`, [""]],
   ["a tool that stands under its name", '[{"googleSearch":{}},{"google_maps":{}}]', ["googleSearch", "google_maps"]],
   ["one beside a function", '[{"type":"function","codeExecution":{}}]', ["function", "codeExecution"]],
+  ["one that is on and off", '[{"web_search":{"enable":true,"enable":false}}]', ["web_search without search_result"]],
   ["no tools", "[]", []],
+  [
+    "a search of Zhipu's whose results are not shown",
+    '[{"type":"web_search","web_search":{"search_query":"x","count":3}},{"web_search":{"search_result":false}}]',
+    ["web_search", "web_search without search_result", "web_search without search_result"],
+  ],
+  [
+    "one that shows them, and one that is off",
+    '[{"type":"web_search","web_search":{"enable":"True","search_result":"True"}},{"web_search":{"enable":false}}]',
+    ["web_search"],
+  ],
+  [
+    "one that says both",
+    '[{"web_search":{"search_result":true,"search_result":false}},{"web_search":{"search_result":false,"search_result":true}}]',
+    ["web_search without search_result", "web_search without search_result"],
+  ],
   ["tools that are none", '[1, "x", null, true, -1.5e+3, [{"type":"x"}], {}]', ["", "", "", "", "", ""]],
   ["a field that is no array", '{"type":"web_search"}', []],
   ["a namespace without tools", '[{"type":"namespace","tools":{"type":"x"},"environment":"x"}]', ["namespace"]],

@@ -1,4 +1,4 @@
-import { code, skipSpace, type Cursor } from "./bytes.ts";
+import { code, quote, skipSpace, type Cursor } from "./bytes.ts";
 import { folded, isPlain } from "./folded-name.ts";
 import { cursorOf, eachField, eachItem, isObject, skipValue, takeString } from "./members.ts";
 
@@ -6,6 +6,8 @@ import { cursorOf, eachField, eachItem, isObject, skipValue, takeString } from "
 const maxTypeBytes = 100;
 
 const smallN = code("n");
+const smallT = code("t");
+const smallF = code("f");
 
 /** Tells a type; null says nothing. */
 function takeType(cursor: Cursor, place: string, tell: (type: string) => void): void {
@@ -29,6 +31,36 @@ const ownNames = new Set([
 
 type Tell = (type: string) => void;
 
+/** Moves past a value that says yes or no, in words too; undefined: it is neither. */
+function takeSwitch(cursor: Cursor): boolean | undefined {
+  const first = skipSpace(cursor);
+  if (first !== quote) {
+    skipValue(cursor);
+    return first === smallT ? true : first === smallF ? false : undefined;
+  }
+  const word = takeString(cursor, maxTypeBytes)?.toLowerCase();
+  return word === "true" ? true : word === "false" ? false : undefined;
+}
+
+/**
+ * Moves past the settings of Zhipu's search. Where its results are not shown, nobody can tell that it was made
+ * (https://docs.bigmodel.cn/cn/guide/tools/web-search).
+ */
+function takeSearch(cursor: Cursor, tell: Tell): void {
+  if (!isObject(cursor)) return skipValue(cursor);
+  // Of two, a server takes the one or the other.
+  const enabled: boolean[] = [];
+  const shown: boolean[] = [];
+  eachField(cursor, (name) => {
+    if (name === "enable") enabled.push(takeSwitch(cursor) !== false);
+    else if (name === "search_result") shown.push(takeSwitch(cursor) === true);
+    else skipValue(cursor);
+  });
+  const isOff = enabled.length > 0 && !enabled.includes(true);
+  const isShown = shown.length > 0 && !shown.includes(false);
+  if (!isOff && !isShown) tell("web_search without search_result");
+}
+
 /** By which it is told what a tool costs, and what a lenient provider takes for one of these. */
 const decisive = new Set(["type", "tools", "environment"]);
 const isLookalike = (name: string | undefined): boolean =>
@@ -45,7 +77,8 @@ function takeTool(cursor: Cursor, tell: Tell): void {
         if (inner === "type") takeType(cursor, "environment.", tell);
         else skipValue(cursor);
       });
-    } else {
+    } else if (name === "web_search") takeSearch(cursor, tell);
+    else {
       if (isLookalike(name)) tell("");
       else if (name !== undefined && ownNames.has(folded(name))) tell(name);
       skipValue(cursor);

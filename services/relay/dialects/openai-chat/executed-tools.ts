@@ -17,11 +17,21 @@ const buckets: Record<string, UsageBucket | undefined> = {
   "browser.find": undefined,
 };
 
+// The place of a search that has none.
+const shown = "web_search";
+
 // A broken provider makes nobody remember more.
 const mostTools = 1_000;
 
 /** Tools that a provider ran for an answer so far. */
 export type ExecutedTools = { places: Set<unknown>; units: Units };
+
+/** Counts the search of which Zhipu shows the results beside the choices (https://docs.bigmodel.cn/cn/guide/tools/web-search). */
+export function countShown(results: unknown, { places, units }: ExecutedTools, sink: AnswerSink): void {
+  if (!Array.isArray(results) || results.length === 0 || places.has(shown)) return;
+  places.add(shown);
+  sink.counted("webSearches", (units.webSearches = (units.webSearches ?? 0n) + 1n));
+}
 
 export const createExecutedTools = (): ExecutedTools => ({ places: new Set(), units: {} });
 

@@ -24,6 +24,7 @@ export function readReply(body: unknown, sink: AnswerSink, context: ReadingConte
     created: member(body, "created"),
     service_tier: member(body, "service_tier"),
     usage: member(body, "usage"),
+    web_search: member(body, "web_search"),
     choices: choices.map((choice: unknown, index) => ({
       index,
       delta: numberCalls(member(choice, "message")),

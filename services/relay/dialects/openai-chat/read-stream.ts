@@ -3,7 +3,7 @@ import { member, stringOf } from "../dialect.ts";
 import { createChunkReader } from "../openai-shared/read-chunks.ts";
 import { isBrokenOff } from "./finish-reasons.ts";
 import { createChoice, type ChoiceState } from "./choice-state.ts";
-import { countExecuted, createExecutedTools, type ExecutedTools } from "./executed-tools.ts";
+import { countExecuted, countShown, createExecutedTools, type ExecutedTools } from "./executed-tools.ts";
 import { finishChoice, readDelta, takeDelta } from "./read-delta.ts";
 
 type Reading = {
@@ -18,6 +18,8 @@ type Reading = {
 
 /** Azure opens with a chunk that has neither choices nor a name of its own. */
 function readHead(reading: Reading, chunk: unknown, hasChoices: boolean): void {
+  const results = member(chunk, "web_search");
+  if (results) countShown(results, reading.tools, reading.sink);
   if (reading.hasStarted) return;
   reading.id ||= stringOf(member(chunk, "id")) ?? "";
   reading.model ||= stringOf(member(chunk, "model")) ?? "";

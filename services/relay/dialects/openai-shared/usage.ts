@@ -68,7 +68,8 @@ const toolFields: readonly [bucket: UsageBucket, path: Path, again?: Path][] = [
   ["webSearches", ["tool_calls_details", "web_search", "invocation"]],
   ["webSearches", ["tool_calls_details", "search_web", "invocation"]],
   ["webFetches", ["tool_calls_details", "fetch_url", "invocation"]],
-  ["webSearches", ["x_tools", "web_search", "count"]],
+  // DashScope tells searches of chat under one name and those of responses under another.
+  ["webSearches", ["x_tools", "web_search", "count"], ["plugins", "search", "count"]],
   ["webFetches", ["x_tools", "web_extractor", "count"]],
   ["codeSessions", ["x_tools", "code_interpreter", "count"]],
 ];
