@@ -62,6 +62,25 @@ const vorbis = bytes(
 );
 
 const vorbisHead = oggPage([bytes("\u0001vorbis", le32(0), [1], le32(44_100))], 0, 7);
+/** Bits from the lowest of each byte on, each number with how many it takes. */
+function lowBits(...numbers: [value: number, bits: number][]): number[] {
+  const bits = numbers.flatMap(([value, count]) => Array.from({ length: count }, (_, at) => (value >> at) & 1));
+  const octets = Array.from({ length: Math.ceil(bits.length / 8) }, (_, at) => bits.slice(at * 8, at * 8 + 8));
+  return octets.map((octet) => octet.reduce((sum, bit, at) => sum + (bit << at), 0));
+}
+// 44,100 Hz, blocks of 256 and 2,048 samples; a long mode and a short one; packets of the one and of the other.
+const vorbisIdent = bytes("\u0001vorbis", le32(0), [1], le32(44_100), Buffer.alloc(12), [0xb8, 1]);
+const modesOfVorbis = lowBits([0, 2], [1, 6], [1, 1], [0, 32], [3, 8], [0, 1], [0, 32], [0, 8], [1, 1]);
+const longPacket = Buffer.from([0b00, 7, 7]);
+const shortPacket = Buffer.from([0b10, 7]);
+const vorbisPages = (position: number): Buffer =>
+  bytes(
+    oggPage([vorbisIdent], 0),
+    oggPage([Buffer.from("\u0003vorbis"), bytes("\u0005vorbis", [1, 2, 3, 4, 5], modesOfVorbis)], 0),
+    oggPage([longPacket, longPacket, longPacket, shortPacket, shortPacket, longPacket], position),
+  );
+const vorbisMs = Math.ceil(((1_024 * 2 + 576 + 128 + 576) / 44_100) * 1_000);
+
 // Two frames to a packet.
 const speexHead = bytes("Speex   ", Buffer.alloc(28), le32(8_000), Buffer.alloc(24), le32(2), Buffer.alloc(12));
 const speexPacket = Buffer.alloc(20);
@@ -92,6 +111,20 @@ const aac = box(
   be32(1),
   box("mp4a", Buffer.alloc(24), [0x3e, 0x80, 0, 0], box("esds", be32(0), [3, 25, 0, 0, 0, 4, 17, 0x40, 0x15])),
 );
+/** A description of samples: of two channels and 16 bits at 16 kHz, and what else is told of them. */
+const described = (kind: string, ...more: Buffer[]): Buffer =>
+  box(
+    "stsd",
+    be32(0),
+    be32(1),
+    box(kind, Buffer.alloc(16), [0, 2, 0, 16], Buffer.alloc(4), [0x3e, 0x80, 0, 0], ...more),
+  );
+const mp3InMp4 = described("mp4a", box("esds", be32(0), [3, 25, 0, 0, 0, 4, 17, 0x6b, 0x15]));
+// 4,096 samples of 24 bits and two channels at 96 kHz to a frame.
+const alac = described(
+  "alac",
+  box("alac", be32(0), be32(4_096), [0, 24, 40, 10, 14, 2], Buffer.alloc(10), be32(96_000)),
+);
 type TrackSettings = { sampleBytes?: number; units?: number; description?: Buffer };
 function track(
   kind: string,
@@ -119,6 +152,25 @@ const fragmented = bytes(
   fragment,
 );
 
+/** A frame of FLAC of 4,096 samples at 16 kHz, of so many bytes. */
+const flacFrame = (number: number): Buffer =>
+  bytes(
+    [0xff, 0xf8, 0xc5, 0x08],
+    number < 128 ? [number] : [0xc0 | (number >> 6), 0x80 | (number & 63)],
+    Buffer.alloc(395),
+  );
+function flacFrames(frames: number, toldSamples: number, rate = 16_000): Buffer {
+  const bits = Buffer.alloc(8);
+  bits.writeBigUInt64BE((BigInt(rate) << 44n) | (15n << 36n) | BigInt(toldSamples));
+  const head = bytes("fLaC", [0x80, 0, 0, 34], [16, 0, 16, 0], Buffer.alloc(6), bits, Buffer.alloc(16));
+  return bytes(head, ...Array.from({ length: frames }, (_, number) => flacFrame(number)));
+}
+function hiResFlac(): Buffer {
+  const bits = Buffer.alloc(8);
+  bits.writeBigUInt64BE((96_000n << 44n) | (1n << 41n) | (23n << 36n) | 960_000n);
+  return bytes("fLaC", be32(34), Buffer.alloc(10), bits, Buffer.alloc(16), Buffer.alloc(3_500_000));
+}
+
 const element = (id: number[], ...parts: (Buffer | number[])[]): Buffer => {
   const content = bytes(...parts);
   return bytes(
@@ -130,9 +182,9 @@ const element = (id: number[], ...parts: (Buffer | number[])[]): Buffer => {
   );
 };
 const unknownSize = [0x01, 255, 255, 255, 255, 255, 255, 255];
-function webm(codec: string, blocks: number): Buffer {
+function webm(codec: string, blocks: number, packet = opusPacket): Buffer {
   const entry = element([0xae], element([0xd7], [1]), element([0x86], Buffer.from(codec)));
-  const block = (at: number): Buffer => element([0xa3], [0x81, at >> 8, at & 255, 0x80], opusPacket);
+  const block = (at: number): Buffer => element([0xa3], [0x81, at >> 8, at & 255, 0x80], packet);
   const cluster = (time: number): Buffer =>
     bytes(
       [0x1f, 0x43, 0xb6, 0x75],
@@ -180,12 +232,41 @@ const measured: [what: string, file: Buffer, ms: number][] = [
   ["Opus in Ogg", opus(500, 480_000), 10_000],
   ["Opus in Ogg whose pages tell less", opus(500, 1), 10_000],
   ["Vorbis", vorbis, 10_000],
+  ["Vorbis whose pages tell less, packet by packet", vorbisPages(1), vorbisMs],
+  ["Vorbis whose pages tell more, as where something is missing", vorbisPages(5_292), 120],
   ["FLAC that lasts longer than its bytes can", flac(441_000), 42 * 32],
   ["FLAC", bytes(flac(441_000), Buffer.alloc(9_000)), 10_000],
   ["MP4", mp4(track("soun", 1_000)), 64_000],
   ["a film, of whose bytes few are sound", mp4(track("vide", 90_000), track("soun", 100)), 6_400],
   ["MP4 whose table tells less than its bytes are", mp4(track("soun", 10, { sampleBytes: 40_000 })), 10_000],
   ["MP4 whose times tell nothing", mp4(track("soun", 1_000, { units: 1, description: aac })), 64_000],
+  ["MP3 in MP4 whose times tell nothing", mp4(track("soun", 1_000, { units: 1, description: mp3InMp4 })), 36_000],
+  [
+    "AMR in MP4 whose times tell nothing",
+    mp4(track("soun", 1_000, { units: 1, description: described("samr") })),
+    62_500,
+  ],
+  [
+    "AMR in MP4 at its own pace",
+    mp4(track("soun", 1_000, { units: 320, sampleBytes: 32, description: described("samr") })),
+    20_000,
+  ],
+  [
+    "ALAC in MP4, which takes more than any lossy sound",
+    mp4(track("soun", 100, { units: 683, sampleBytes: 16_000, description: alac })),
+    4_269,
+  ],
+  ["ALAC in MP4 whose times tell nothing", mp4(track("soun", 300, { units: 1, description: alac })), 12_800],
+  [
+    "samples as they are in MP4",
+    mp4(track("soun", 160_000, { units: 1, sampleBytes: 4, description: described("sowt") })),
+    10_000,
+  ],
+  ["FLAC in WebM, which takes more than any lossy sound", webm("A_FLAC", 50, Buffer.alloc(2_000)), 1_980],
+  ["FLAC of a high resolution", hiResFlac(), 10_000],
+  ["FLAC as its head tells, of frames that tell about as much", flacFrames(100, 400_000), 25_000],
+  ["FLAC whose head tells one sample", flacFrames(100, 1), 25_600],
+  ["FLAC whose head tells another rate than its frames", flacFrames(100, 400_000, 192_000), 25_000],
   ["MP4 whose sound has another name", mp4(track("soun", 10), track("data", 1_000)), 64_000],
   [
     "MP4 with more tracks than anybody needs",

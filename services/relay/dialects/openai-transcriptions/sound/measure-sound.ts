@@ -1,8 +1,8 @@
-import { flacMs } from "./flac.ts";
+import { readFlac } from "./flac.ts";
 import { readMp4 } from "./mp4.ts";
 import { behindTag, mpegMs } from "./mpeg.ts";
 import { oggMs } from "./ogg.ts";
-import type { Sound } from "./sound.ts";
+import { cdBytesPerSecond, type Sound } from "./sound.ts";
 import { wavMs } from "./wav.ts";
 import { readWebm } from "./webm.ts";
 
@@ -23,15 +23,13 @@ type Reader = { isOf: (head: string) => boolean; read: (file: Buffer) => Sound |
 
 // No format of speech takes more: the most of MP3, and what others take at their best.
 const maxBytesPerSecond = 320_000 / 8;
-/** Samples as they are, in CD quality: what a file without loss takes at most. */
-const maxLosslessBytesPerSecond = 1_411_200 / 8;
 // 32 kbit/s, a low rate for speech that is still understood: most files hold less sound than this tells.
 const usualBytesPerSecond = 4_000;
 
 const readers: readonly Reader[] = [
   { isOf: (head) => /^(?:RIFF|RF64)....WAVE/s.test(head), read: whole(wavMs), bytesPerSecond: Infinity },
   { isOf: (head) => head.startsWith("OggS"), read: whole(oggMs), bytesPerSecond: maxBytesPerSecond },
-  { isOf: (head) => head.startsWith("fLaC"), read: whole(flacMs), bytesPerSecond: maxLosslessBytesPerSecond },
+  { isOf: (head) => head.startsWith("fLaC"), read: readFlac, bytesPerSecond: cdBytesPerSecond },
   { isOf: (head) => head.startsWith("ftyp", 4), read: readMp4, bytesPerSecond: maxBytesPerSecond },
   { isOf: (head) => head.startsWith("\u001aE\u00df\u00a3"), read: readWebm, bytesPerSecond: maxBytesPerSecond },
 ];
@@ -53,10 +51,10 @@ export function measureSound(given: Buffer): SoundLength {
   const { read, bytesPerSecond } = readers.find(({ isOf }) => isOf(head)) ?? mpeg;
   const sound = read(file);
   if (!sound) {
-    const leastMs = Math.ceil((file.length / maxLosslessBytesPerSecond) * 1_000);
+    const leastMs = Math.ceil((file.length / cdBytesPerSecond) * 1_000);
     return { leastMs, mostMs: Math.ceil(file.length / usualBytesPerSecond) * 1_000 };
   }
   const told = Math.min(sound.ms, file.length * maxMsPerByte);
-  const ms = Math.ceil(Math.max(told, (sound.bytes / bytesPerSecond) * 1_000));
+  const ms = Math.ceil(Math.max(told, (sound.bytes / (sound.bytesPerSecond ?? bytesPerSecond)) * 1_000));
   return { leastMs: ms, mostMs: ms };
 }

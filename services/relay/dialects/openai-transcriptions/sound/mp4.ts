@@ -1,3 +1,4 @@
+import { readCodec, type Codec } from "./mp4-codecs.ts";
 import type { Sound } from "./sound.ts";
 
 // ISO 14496-12: boxes within boxes.
@@ -9,11 +10,6 @@ type Input = { file: Buffer; left: number };
 // An hour in fragments of a second has some 30,000.
 const maxBoxes = 200_000;
 const maxTracks = 256;
-/** Samples of a frame of AAC, in which each sample of a track is one (ISO 14496-3). */
-const aacSamples = 1_024;
-const aacObject = 0x40;
-const usualRate = 48_000;
-
 function* boxesOf(input: Input, { start, end }: { start: number; end: number }): Generator<Box> {
   const { file } = input;
   let at = start;
@@ -65,25 +61,7 @@ function bytesOf(file: Buffer, { start, end }: Box): number {
   return bytes;
 }
 
-/** `aacRate`: samples of a second, where they are AAC. */
-type Track = { id: number; timescale: number; units: number; bytes: number; samples: number; aacRate?: number };
-
-/** By the first description of a track's samples: its kind and rate, and behind them what the decoder is told. */
-function aacRateOf(file: Buffer, { start, end }: Box): number | undefined {
-  const at = start + 8;
-  if (at + 36 > end || file.toString("latin1", at + 4, at + 8) !== "mp4a") return undefined;
-  const decoder = file.indexOf("esds", at, "latin1");
-  if (decoder === -1 || decoder > end) return undefined;
-  // ISO 14496-1: descriptors, each with its length in one to four bytes, the last of which is below 128.
-  const description = file.subarray(decoder + 8, Math.min(decoder + 48, end));
-  const place = description.indexOf(4);
-  if (place === -1) return undefined;
-  let object = place + 1;
-  while ((description[object] ?? 0) >= 128) object += 1;
-  if (description[object + 1] !== aacObject) return undefined;
-  const rate = file.readUInt16BE(at + 32);
-  return rate >= 8_000 ? rate : usualRate;
-}
+type Track = { id: number; timescale: number; units: number; bytes: number; samples: number; codec: Codec };
 
 function readTrack(input: Input, track: Box): Track | undefined {
   const { file } = input;
@@ -94,14 +72,13 @@ function readTrack(input: Input, track: Box): Track | undefined {
   const [times, sizes, description] = ["stts", "stsz", "stsd"].map((name) =>
     find(input, track, ["mdia", "minf", "stbl", name]),
   );
-  const aacRate = description && aacRateOf(file, description);
   return {
     id: file.readUInt32BE(head.start + (file[head.start] === 1 ? 20 : 12)),
     timescale: timescaleOf(file, media),
     units: times ? unitsOf(file, times) : 0,
     bytes: sizes ? bytesOf(file, sizes) : 0,
     samples: sizes && sizes.start + 12 <= sizes.end ? file.readUInt32BE(sizes.start + 8) : 0,
-    ...(aacRate !== undefined && { aacRate }),
+    codec: description ? readCodec(file, description) : {},
   };
 }
 
@@ -169,10 +146,9 @@ function addFragments(input: Input, movie: Box, track: Track): void {
   }
 }
 
-/** Milliseconds of a track: what its times tell, at least as many as its frames of AAC last. */
-function msOf({ units, timescale, samples, aacRate }: Track): number {
-  const told = (units / timescale) * 1_000;
-  return aacRate === undefined ? told : Math.max(told, ((samples * aacSamples) / aacRate) * 1_000);
+/** Milliseconds of a track: what its times tell, at least as many as its frames last. */
+function msOf({ units, timescale, samples, codec: { frameMs = 0 } }: Track): number {
+  return Math.max((units / timescale) * 1_000, samples * frameMs);
 }
 
 /**
@@ -187,6 +163,7 @@ export function readMp4(file: Buffer): Sound | undefined {
   for (const box of boxesOf(input, movie)) if (box.name === "trak") tracks.push(box);
   if (tracks.length > maxTracks) return undefined;
   let [ms, bytes, isFilm, isTold] = [0, 0, false, true];
+  const rates: (number | undefined)[] = [];
   for (const box of tracks) {
     if (isOfPictures(input, box)) {
       isFilm = true;
@@ -197,7 +174,14 @@ export function readMp4(file: Buffer): Sound | undefined {
     addFragments(input, movie, track);
     ms = Math.max(ms, msOf(track));
     bytes += track.bytes;
+    rates.push(track.codec.bytesPerSecond);
     isTold &&= track.bytes > 0;
   }
-  return ms > 0 && input.left >= 0 ? { ms, bytes: isTold || isFilm ? bytes : file.length } : undefined;
+  if (ms === 0 || input.left < 0) return undefined;
+  const isSound = isTold || isFilm;
+  return { ms, bytes: isSound ? bytes : file.length, bytesPerSecond: isSound ? mostOf(rates) : undefined };
 }
+
+/** The most that any track takes; undefined: that is not known of one. */
+const mostOf = (rates: (number | undefined)[]): number | undefined =>
+  rates.reduce((most, rate) => (rate === undefined || most === undefined ? undefined : Math.max(rate, most)), 0);

@@ -19,6 +19,9 @@ const ids = {
 };
 const containers = new Set([ids.segment, ids.info, ids.tracks, ids.track, ids.cluster, ids.group]);
 const maxElements = 4_000_000;
+// Without loss, and 24 bits at 96 kHz, which is as much as anybody records.
+const lossless = /^A_(?:FLAC|PCM|ALAC|TTA|WAVPACK)/;
+const losslessBytesPerSecond = 2 * 3 * 96_000;
 
 /** A number of one to eight bytes, whose first byte tells how many; -1 for a size that is not known. */
 function readNumber(file: Buffer, at: number, keepsMark: boolean): { value: number; end: number } | undefined {
@@ -75,6 +78,7 @@ class Walk {
   private track = 0;
   private readonly opusTracks = new Map<number, Sound>();
   private isEncoded = false;
+  private isLossless = false;
   private clusterTime = 0;
   private lastMs = 0;
   private bytes = 0;
@@ -89,7 +93,8 @@ class Walk {
     const isOpus = opus.length > 0;
     const ms = isOpus ? Math.max(...opus.map((track) => track.ms)) : this.lastMs;
     const bytes = isOpus ? Math.max(...opus.map((track) => track.bytes)) : this.bytes;
-    return ms > 0 && !this.isEncoded ? { ms, bytes } : undefined;
+    const bytesPerSecond = this.isLossless && !isOpus ? losslessBytesPerSecond : undefined;
+    return ms > 0 && !this.isEncoded ? { ms, bytes, bytesPerSecond } : undefined;
   }
 
   run(): void {
@@ -112,11 +117,15 @@ class Walk {
     const number = length >= 1 && length <= 6 ? file.readUIntBE(start, length) : 0;
     if (id === ids.scale) this.scaleNs = number || this.scaleNs;
     else if (id === ids.trackNumber) this.track = number;
-    else if (id === ids.codec && file.toString("latin1", start, start + 6) === "A_OPUS") {
-      this.opusTracks.set(this.track, { ms: 0, bytes: 0 });
-    } else if (id === ids.encodings) this.isEncoded = true;
+    else if (id === ids.codec) this.noteCodec(file.toString("latin1", start, Math.min(end, start + 16)));
+    else if (id === ids.encodings) this.isEncoded = true;
     else if (id === ids.time) this.clusterTime = number;
     else if (id === ids.simpleBlock || id === ids.block) this.takeBlock(start, end);
+  }
+
+  private noteCodec(name: string): void {
+    if (name.startsWith("A_OPUS")) this.opusTracks.set(this.track, { ms: 0, bytes: 0 });
+    this.isLossless ||= lossless.test(name);
   }
 
   private takeBlock(start: number, end: number): void {
