@@ -212,6 +212,10 @@ const soundScripts = scripts.map(({ pieces, first, last, steps, behind }): Scrip
   behind: behind.map(sound),
 }));
 
+const inputNames = ["input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens"];
+const tellsInput = (usage: object): boolean =>
+  inputNames.some((name) => Number((usage as Record<string, unknown>)[name] ?? 0) > 0);
+
 /** What a client of the provider's own format makes of the counts in a stream, up to its end mark. */
 function readOwn(from: DialectName, told: string): unknown {
   if (from !== "anthropic-messages") return endOf(from, told.split("data: [DONE]")[0] ?? "");
@@ -223,8 +227,11 @@ function readOwn(from: DialectName, told: string): unknown {
     if ((event["delta"] as Record<string, unknown> | undefined)?.["stop_reason"]) hasStopReason = true;
     const isStart = event["type"] === "message_start";
     const usage = (isStart ? (event["message"] as Record<string, unknown>)["usage"] : event["usage"]) ?? {};
+    // An input of 0 behind one that was told says nothing: servers send it.
+    const hasInput = tellsInput(usage) || !tellsInput(merged);
     for (const [name, count] of Object.entries(usage)) {
-      if (count !== null && !(isStart && name.startsWith("output"))) merged[name] = count;
+      const isTaken = name.startsWith("output") ? !isStart : hasInput || !inputNames.includes(name);
+      if (count !== null && isTaken) merged[name] = count;
     }
   }
   return merged;
@@ -248,6 +255,8 @@ for (const from of callers) {
 test("counts of a message replace those before them one by one, however often its start comes", () => {
   const check = fc.property(scripts, fc.array(soundCounts, { maxLength: 3 }), soundCounts, (script, starts, last) => {
     const told = starts.map((counts, index) => (index % 2 === 1 ? counts : { input: counts.input }));
+    // An input of 0 says nothing where one was told before.
+    if (told.some(({ input }) => input === 0)) return;
     const steps: Script["steps"] = told.map((counts) => ({ kind: "tell", at: 1, counts }));
     const ending = { output: last.output, ...(last.cached > 450 && { cached: last.cached }) };
     const stream = streamOf("anthropic-messages", { ...script, first: undefined, last: ending, steps, behind: [] });
