@@ -238,6 +238,7 @@ test("a block of which nobody says that it has ended keeps the next one waiting 
   assert.match(told, /^block-end block-start block-delta/);
   assert.equal(read(...words.slice(64, 66)), "block-delta block-delta");
   assert.ok(!read(...words.slice(66)).includes("error"));
+  assert.equal(read(delta({ type: "signature_delta", signature: "late" })), "");
   assert.equal(read(ending(), end), "block-end choice-finish finish");
 });
 

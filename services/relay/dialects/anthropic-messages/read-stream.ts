@@ -263,8 +263,12 @@ function readDelta(reading: Reading, delta: unknown, index: unknown): void {
 
 function showDelta(reading: Reading, delta: unknown, index: unknown): void {
   const { sink } = reading;
-  if (isLate(reading, index)) return sink.unreadable("the provider went on with a block that had ended");
   const type = stringOf(member(delta, "type")) ?? "";
+  if (isLate(reading, index)) {
+    // A signature, or a citation, may be missed.
+    if (deltaTexts.has(type)) sink.unreadable("the provider went on with a block that had ended");
+    return;
+  }
   // Compatible servers were seen to leave out the start of a text.
   if (!reading.open && type === "text_delta") openBlock(reading, { type: "text" });
   const { open } = reading;
