@@ -268,6 +268,13 @@ test("what cannot be read on the stream of lines by hand keeps no ledger from be
       await billing.publishFunds();
       return (await pool.query("SELECT FROM billing.funds_outbox")).rowCount === 0;
     });
+    // Without it nobody answers.
+    await until("usage has a stream", () =>
+      manager.streams.info(usageStream).then(
+        () => true,
+        () => false,
+      ),
+    );
     // Whoever may publish usage has this put there, by the subject that the server shall answer on.
     connection.publish(usageSubject, new Uint8Array(), { reply: fundsSubject });
     await until("all of it is noted to be there", async () => {
