@@ -65,6 +65,7 @@ const settling: SettlementDeps = {
   log,
   nextSequence: () => sequence++,
   refused: new Set(),
+  onBooked: () => undefined,
   watch: { lookedAtMs: Infinity, look: () => undefined },
 };
 resources.use(every(2_000, async () => void (await confirmBooked(settling)), log));

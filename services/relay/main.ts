@@ -43,7 +43,7 @@ import { createStanding } from "./report/readiness.ts";
 import { replaySpool } from "./charge/replay-spool.ts";
 import { confirmBooked, ridOfRecord, type SettlementDeps } from "./charge/settle.ts";
 import { openSpool, spoolLimits } from "./charge/spool.ts";
-import { createTellLost } from "./charge/tell-lost.ts";
+import { createBookedSample, createTellLost } from "./charge/tell-lost.ts";
 import { followCertificate } from "./http/tls.ts";
 import { traceSettingsOf } from "./report/trace-call.ts";
 import { countThreads, createThreads } from "./threads/threads.ts";
@@ -103,6 +103,7 @@ const publisher = resources.use(createPublisher(jetStream, relaySession, counts,
 
 let sequence = 0n;
 const nextSequence = (): bigint => sequence++;
+const bookedSample = createBookedSample();
 const settling: SettlementDeps = {
   relaySession,
   spool,
@@ -112,6 +113,7 @@ const settling: SettlementDeps = {
   log,
   nextSequence,
   refused: new Set(),
+  onBooked: bookedSample.note,
   watch: { lookedAtMs: Date.now(), look: () => guardLive(settling, relay.live) },
 };
 const leaseCounts = { admitted: () => metrics.leasedCalls.inc(), recalled: () => metrics.recalledLeases.inc() };
@@ -212,7 +214,7 @@ void replaySpool(settling);
 resources.use(every(2_000, async () => void (await confirmBooked(settling)), log));
 resources.use(every(5_000, refusals.report, log));
 if (leases) resources.use(every(500, async () => leases.sweep(), log));
-const tellLost = createTellLost({ ...settling, numbered: () => sequence, quota: keeper });
+const tellLost = createTellLost({ ...settling, bookedSample, numbered: () => sequence, quota: keeper });
 resources.use(every(10_000, tellLost, log));
 resources.use(every(500, createRestore(settling, relay.live), log));
 resources.use(every(1_000, async () => guardLive(settling, relay.live, config.STREAM_HEARTBEAT_MS), log));

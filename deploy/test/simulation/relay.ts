@@ -114,6 +114,7 @@ export async function startRelay(parts: RelayDeps): Promise<Relay> {
     log,
     nextSequence,
     refused: new Set(),
+    onBooked: () => undefined,
     watch: { lookedAtMs: Date.now(), look: () => guardLive(settling, live) },
   };
   const leaseCounts = { admitted: () => undefined, recalled: parts.onRecalled };

@@ -42,6 +42,8 @@ export type SettlementDeps = {
   /** Charges that auth-quota refuses for good, until JetStream has them. */
   refused: Set<string>;
   watch: LiveWatch;
+  /** Hears of each charge that is told to be booked. */
+  onBooked: (rid: string) => void;
 };
 
 /** When all running calls were last looked at, by the wall clock, and how that is done. */
@@ -322,7 +324,7 @@ export async function confirmBooked(
   settling: SettlementDeps,
   beforeMs = performance.now() - confirmAgeMs,
 ): Promise<number> {
-  const { spool, quota, refused } = settling;
+  const { spool, quota, refused, onBooked } = settling;
   const rids = spool.unconfirmed(beforeMs, confirmAtOnce);
   const calls = rids.map((rid) => ({ rid, accountHash: spool.accountHashOf(rid), leasedTo: spool.leasedTo(rid) }));
   const states = await lookUpCalls(quota, calls);
@@ -332,7 +334,10 @@ export async function confirmBooked(
     const state = states[index];
     if (state === undefined) return;
     heard += 1;
-    if (state === CallState.POSTED) return spool.confirm(rid);
+    if (state === CallState.POSTED) {
+      onBooked(rid);
+      return spool.confirm(rid);
+    }
     spool.postpone(rid);
     if (state !== CallState.SETTLED && !refused.has(rid)) lost.add(rid);
   });

@@ -12,7 +12,7 @@ import { createMetrics } from "../metrics.ts";
 import { listeningLog } from "../testing/fakes.ts";
 import { ridOfRecord } from "./settle.ts";
 import { openSpool, type Spool } from "./spool.ts";
-import { createTellLost } from "./tell-lost.ts";
+import { createBookedSample, createTellLost } from "./tell-lost.ts";
 
 const record = (relaySession: string, sequence: number, kind: RecordKind = RecordKind.FINAL): Uint8Array =>
   toBinary(
@@ -39,9 +39,11 @@ async function startRelay(resources: AsyncDisposableStack) {
   const told: [string, bigint][] = [];
   const ledger = { lost: [] as Lost[], unbooked: new Set<Uint8Array>(), isAway: false };
   const metrics = createMetrics(createRegistry("test"));
+  const bookedSample = createBookedSample();
   const looks = (spool: Pick<Spool, "files" | "recordsIn" | "oldestMs">, relaySession: string, numbered: number) =>
     createTellLost({
       relaySession,
+      bookedSample,
       numbered: () => BigInt(numbered),
       spool,
       quota: {
@@ -66,7 +68,7 @@ async function startRelay(resources: AsyncDisposableStack) {
       metrics,
       log,
     });
-  return { open, looks, asked, told, ledger, lines };
+  return { open, looks, asked, told, ledger, lines, bookedSample };
 }
 
 test("booked charges that the ledger has lost are told again from the spool, and others are not", async () => {
@@ -93,6 +95,37 @@ test("booked charges that the ledger has lost are told again from the spool, and
   assert.ok(lines.some(({ toldAgain, gone }) => toldAgain === 2 && gone === 0));
   await look();
   assert.equal(told.length, 2, "not again before it can be booked");
+});
+
+test("what was lost is found where as many charges are booked anew, by a sample of what was booked", async () => {
+  await using resources = new AsyncDisposableStack();
+  const { open, looks, told, ledger, bookedSample } = await startRelay(resources);
+  const spool = resources.use(await open("own"));
+  const records = Array.from({ length: 40 }, (_, number) => record("own", number));
+  book(spool, records);
+  for (const bytes of records) bookedSample.note(ridOfRecord(bytes));
+  const look = looks(spool, "own", 40);
+  ledger.unbooked = new Set(records.slice(14, 15));
+  await look();
+  await look();
+  assert.equal(told.length, 0, "one alone may have another reason");
+  ledger.unbooked = new Set(records.slice(10));
+  await look();
+  assert.deepEqual(
+    told.map(([, number]) => Number(number)).toSorted((one, other) => one - other),
+    records.slice(10).map((_, index) => index + 10),
+    "all of it, of whatever was in the sample",
+  );
+  await look();
+  assert.equal(told.length, 30, "not again before it can be booked");
+});
+
+test("a sample of booked charges holds some, and the newest of them", () => {
+  const sample = createBookedSample();
+  for (let number = 0; number < 40; number += 1) sample.note(`rid-${number}`);
+  const rids = sample.take();
+  assert.deepEqual([rids.length, rids.at(-1)], [16, "rid-39"]);
+  assert.deepEqual(sample.take(), []);
 });
 
 test("what a process before this one had booked is asked about, too, and what is kept no more is said to be gone", async () => {

@@ -9,8 +9,29 @@ import type { Publisher } from "./publish.ts";
 import type { SpoolFile } from "./spool-files.ts";
 import type { Spool } from "./spool.ts";
 
+/** Some of the charges that were told to be booked since the last `take`, the newest among them. */
+export type BookedSample = { note: (rid: string) => void; take: () => string[] };
+
+const sampleSize = 16;
+
+export function createBookedSample(): BookedSample {
+  let rids: string[] = [];
+  return {
+    note: (rid) => {
+      if (rids.length === sampleSize) rids[sampleSize - 1] = rid;
+      else rids.push(rid);
+    },
+    take: () => {
+      const taken = rids;
+      rids = [];
+      return taken;
+    },
+  };
+}
+
 export type TellLostDeps = {
   relaySession: string;
+  bookedSample: Pick<BookedSample, "take">;
   /** How many final records this process has numbered. */
   numbered: () => bigint;
   spool: Pick<Spool, "files" | "recordsIn" | "oldestMs">;
@@ -27,6 +48,10 @@ type Lost = { relaySession: string; charges: bigint };
 const drainMs = 5_000;
 const recordsAtOnce = 256;
 const mostRelays = 100;
+// Of ten minutes, and fewer than may be asked about at once.
+const samplesKept = 60;
+// One alone may be a call whose provisional charge was the higher one, and stays.
+const leastUnbooked = 2;
 // What is in quarantine is missing here until a person has settled it.
 const againMs = 600_000;
 
@@ -36,20 +61,32 @@ const againMs = 600_000;
  * booked: it goes to the stream again. Rejects when billing or the stream goes away within.
  */
 export function createTellLost(deps: TellLostDeps): () => Promise<void> {
+  const { relaySession, bookedSample } = deps;
   const ownBooked = followOwn(deps);
   const formerBooked = followFormer(deps);
+  let samples: string[][] = [];
   let told = { what: "", atMs: -Infinity };
   return async () => {
-    const own = { relaySession: deps.relaySession, booked: ownBooked() };
-    const asked = [own, ...(await formerBooked())].filter(({ booked }) => booked > 0n).slice(0, mostRelays);
-    if (asked.length === 0) return;
-    // Whoever is away is asked the next time, and told of by others.
-    const { lost } = await deps.quota.findLostCharges({ relays: asked }).catch(() => ({ lost: [] }));
-    const what = lost.map(({ relaySession, charges }) => `${relaySession} ${charges}`).join(", ");
+    const own = { relaySession, booked: ownBooked() };
+    samples = [...samples, bookedSample.take()].filter(({ length }) => length > 0).slice(-samplesKept);
+    const relays = [own, ...(await formerBooked())].filter(({ booked }) => booked > 0n).slice(0, mostRelays);
+    if (relays.length === 0 && samples.length === 0) return;
+    const lost = await findLost(deps, relays, samples.flat());
+    const what = lost.map((one) => one.relaySession).join(", ");
     if (what === "" || (what === told.what && performance.now() - told.atMs < againMs)) return;
     await tellAgain(deps, lost);
     told = { what, atMs: performance.now() };
   };
+}
+
+/** Of which processes charges are lost; of none while billing is away, which others tell of. */
+async function findLost({ relaySession, quota }: TellLostDeps, relays: Booked[], rids: string[]): Promise<Lost[]> {
+  const found = await quota.findLostCharges({ relays, rids }).catch(() => undefined);
+  if (!found) return [];
+  const { lost, unbookedRids } = found;
+  // While many calls end, as many are booked anew as were lost, and their number tells nothing.
+  const isOwnLost = unbookedRids.length >= leastUnbooked && lost.every((one) => one.relaySession !== relaySession);
+  return isOwnLost ? [...lost, { relaySession, charges: BigInt(unbookedRids.length) }] : lost;
 }
 
 /** Follows how far this process' own numbers are booked: up to those that it had when no older record was open. */

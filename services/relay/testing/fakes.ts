@@ -215,6 +215,7 @@ export function settlingOf({ quota, spool, publish, publishAlone, log }: Parts =
     log: log ?? listeningLog().log,
     nextSequence: () => sequence++,
     refused: new Set(),
+    onBooked: () => undefined,
     watch: { lookedAtMs: Infinity, look: () => undefined },
   };
 }
