@@ -69,6 +69,7 @@ export const notRun: readonly (readonly [RegExp, string])[] = [
   [/^(export|NATS_URL=)/, "copies or replaces all stores; drills of their own do it"],
   [/^(admin close|operator restore-day)( |$)/, "needs a day that is final, which takes days"],
   [/^operator shards /, "closes the API for all; a test of its own does it"],
+  [/^operator move-account /, "needs several shards; a drill of its own does it"],
   [/^kubectl .*component=catalog-check/, "reads a log of what does not run here"],
   [/^debug /, "opens an inspector at a port that is one for all systems of a machine; the tool's own test does it"],
   [/^redis-cli .*(--latency-history|cluster) /, "does not end, or needs a cluster of Redis"],
