@@ -68,8 +68,8 @@ export const mutations: Mutation[] = [
   one(
     "the spool lets go of what is charged and not booked",
     "relay/charge/settle.ts",
-    "if (state === CallState.POSTED) return spool.confirm(rid);",
-    "if (state === CallState.POSTED || state === CallState.SETTLED) return spool.confirm(rid);",
+    "if (state === CallState.POSTED) {\n",
+    "if (state === CallState.POSTED || state === CallState.SETTLED) {\n",
   ),
   seenIn(
     silence,
