@@ -1,13 +1,11 @@
-import { Resolver } from "node:dns/promises";
+import { askDns } from "#shared/net/ask-dns.ts";
 
 /** What DNS says of a name: its TXT records, that there are none, or nothing that can be relied on. */
 export type TxtAnswer = { records: string[] } | "absent" | "unknown";
 
 export type TxtRecords = (name: string) => Promise<TxtAnswer | "busy">;
 
-const tries = 2;
-const tryMs = 2_000;
-const allMs = 8_000;
+const limits = { tryMs: 2_000, allMs: 8_000 };
 const maxAtOnce = 8;
 const absent = new Set(["ENOTFOUND", "ENODATA"]);
 
@@ -20,16 +18,13 @@ export function createTxtRecords(servers: readonly string[] = []): TxtRecords {
   return async (name) => {
     if (asking >= maxAtOnce) return "busy";
     asking += 1;
-    const resolver = new Resolver({ timeout: tryMs, tries });
-    const deadline = setTimeout(() => resolver.cancel(), allMs);
     try {
-      if (servers.length > 0) resolver.setServers(servers);
+      const found = await askDns(servers, limits, (resolver) => resolver.resolveTxt(name));
       // A long record comes in pieces (RFC 1035, section 3.3.14).
-      return { records: (await resolver.resolveTxt(name)).map((pieces) => pieces.join("")) };
+      return { records: found.map((pieces) => pieces.join("")) };
     } catch (error) {
       return absent.has(String(Reflect.get(Object(error), "code"))) ? "absent" : "unknown";
     } finally {
-      clearTimeout(deadline);
       asking -= 1;
     }
   };

@@ -9,6 +9,7 @@ import { startPgbouncer } from "#shared/testing/pgbouncer.ts";
 import { query } from "#shared/testing/postgres.ts";
 import { until } from "#shared/testing/until.ts";
 import { startStores } from "#shared/testing/stores.ts";
+import type { Round, Scenario } from "../chaos/scenario.ts";
 import { addChanging, changeThings, checkThings } from "./changes.ts";
 import type { Drill } from "./drill.ts";
 import { startPostgresPair } from "./postgres-pair.ts";
@@ -75,8 +76,15 @@ export const disk: Return = {
   },
 };
 
-/** Puts an older state in the place of the database while the system runs. */
-const restored = (name: string, says: string, { keep, putBack }: Return): Drill => ({
+/** A database of its own, and a folder for what is kept of it. */
+export type Place = { url: string; maintenanceUrl: string; folder: string };
+
+/** A drill on such a database. */
+export const onOwnDatabase = (
+  name: string,
+  says: string,
+  harm: (scenario: Scenario, round: Round, place: Place) => Promise<void>,
+): Drill => ({
   name,
   says,
   stage: async (resources) => {
@@ -84,28 +92,33 @@ const restored = (name: string, says: string, { keep, putBack }: Return): Drill 
     const url = await postgres.createDatabase();
     const folder = await mkdtemp(join(tmpdir(), "relay-kept-"));
     resources.defer(() => rm(folder, { recursive: true, force: true }));
+    const place = { url, maintenanceUrl: postgres.url, folder };
     return {
       scene: { given: { postgres: url } },
-      harm: async (scenario, round) => {
-        const before = await addChanging(round);
-        await round.more(40);
-        await keep(url, postgres.url, folder);
-        await round.untilServed();
-        await round.more(40);
-        const changes = await changeThings(scenario, round, before);
-        await round.more(40);
-        // As long as a line by hand may take to the stream.
-        await pause(1_000);
-        await query(postgres.url, `DROP DATABASE ${nameOf(url)} WITH (FORCE)`);
-        await round.more(10);
-        await putBack(url, postgres.url, folder);
-        await round.untilServed();
-        await round.more(60);
-        await checkThings(round, changes);
-      },
+      harm: (scenario, round) => harm(scenario, round, place),
     };
   },
 });
+
+/** Puts an older state in the place of the database while the system runs. */
+const restored = (name: string, says: string, { keep, putBack }: Return): Drill =>
+  onOwnDatabase(name, says, async (scenario, round, { url, maintenanceUrl, folder }) => {
+    const before = await addChanging(round);
+    await round.more(40);
+    await keep(url, maintenanceUrl, folder);
+    await round.untilServed();
+    await round.more(40);
+    const changes = await changeThings(scenario, round, before);
+    await round.more(40);
+    // As long as a line by hand may take to the stream.
+    await pause(1_000);
+    await query(maintenanceUrl, `DROP DATABASE ${nameOf(url)} WITH (FORCE)`);
+    await round.more(10);
+    await putBack(url, maintenanceUrl, folder);
+    await round.untilServed();
+    await round.more(60);
+    await checkThings(round, changes);
+  });
 
 const restoredDump = restored(
   "postgres-older-dump",

@@ -1,16 +1,14 @@
-import { cp, mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { cp, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { query } from "#shared/testing/postgres.ts";
-import { startStores } from "#shared/testing/stores.ts";
 import { until } from "#shared/testing/until.ts";
 import { readMetric } from "../e2e/kills.ts";
 import { emptyRedis } from "../chaos/lost-stores.ts";
 import type { Round, Scenario } from "../chaos/scenario.ts";
 import { addChanging, changeThings, checkThings } from "./changes.ts";
 import type { Drill } from "./drill.ts";
-import { disk, dump, nameOf, type Return } from "./postgres-drills.ts";
+import { disk, dump, nameOf, onOwnDatabase, type Place, type Return } from "./postgres-drills.ts";
 
 /** A store whose state is kept while the system runs, and put back later. */
 type Kept = {
@@ -38,8 +36,6 @@ function keptNats(scenario: Scenario): Kept {
     },
   };
 }
-
-type Place = { url: string; maintenanceUrl: string; folder: string };
 
 function keptPostgres({ keep, putBack }: Return, { url, maintenanceUrl, folder }: Place): Kept {
   return {
@@ -91,21 +87,8 @@ async function comeBackApart(scenario: Scenario, round: Round, accident: Acciden
 
 const toldAgainMs = 60_000;
 
-const apart = (name: string, says: string, accident: Accident): Drill => ({
-  name,
-  says,
-  stage: async (resources) => {
-    const { postgres } = resources.use(await startStores({ postgres: true }));
-    const url = await postgres.createDatabase();
-    const folder = await mkdtemp(join(tmpdir(), "relay-kept-"));
-    resources.defer(() => rm(folder, { recursive: true, force: true }));
-    const place = { url, maintenanceUrl: postgres.url, folder };
-    return {
-      scene: { given: { postgres: url } },
-      harm: (scenario, round) => comeBackApart(scenario, round, accident, place),
-    };
-  },
-});
+const apart = (name: string, says: string, accident: Accident): Drill =>
+  onOwnDatabase(name, says, (scenario, round, place) => comeBackApart(scenario, round, accident, place));
 
 /** Stores that come back as they were at different times. */
 export const restoreDrills: readonly Drill[] = [

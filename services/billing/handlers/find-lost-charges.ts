@@ -4,14 +4,15 @@ import { ridTimeMs } from "#shared/money/rid.ts";
 import { dayMs, type Clock } from "#shared/process/clock.ts";
 import { ServiceError } from "#shared/process/errors.ts";
 import type { Pool } from "#shared/stores/postgres.ts";
+import { oldestDays } from "../records/check.ts";
 import { readFinalRids } from "../store/lines.ts";
 import { keptDays, readBookedEvents } from "../store/session-progress.ts";
 import { requireUuidTimeMs } from "./check-request.ts";
 
 const mostRelays = 100;
 const mostRids = 1_000;
-// Older calls are booked no more, so that what is asked about them changes nothing.
-const openDays = 59;
+// Older calls are booked no more, so that what is asked about them changes nothing; of the last day only a part is.
+const openDays = oldestDays - 1;
 
 type Deps = { pool: Pool; clock: Clock };
 

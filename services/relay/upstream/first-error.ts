@@ -49,28 +49,39 @@ function nextOf(cursor: EventCursor): StreamEvent | undefined {
   return undefined;
 }
 
-/** The first event of a stream; undefined where it does not come in time, or nobody can read it. */
-function firstEvent(answer: SentAnswer): Promise<StreamEvent | undefined> {
+type Seen<T> = { found: T | undefined };
+
+/** What `look` finds in what comes of an answer; undefined where that takes too long, or too many pieces. */
+function peekFor<T>(
+  answer: SentAnswer,
+  look: (piece: Buffer | undefined, isOver: boolean) => Seen<T> | undefined,
+): Promise<T | undefined> {
   return new Promise((resolve) => {
     const timer = setTimeout(() => resolve(undefined), maxWaitMs);
-    const settle = (event: StreamEvent | undefined): true => {
-      clearTimeout(timer);
-      resolve(event);
-      return true;
-    };
-    const cursor = createEventCursor(maxBytes);
     let pieces = 0;
     answer.peek((piece, isOver) => {
       pieces += 1;
-      try {
-        if (piece) cursor.push(piece);
-        const event = nextOf(cursor) ?? (isOver ? lastOf(cursor.rest()) : undefined);
-        return (event ?? isOver) || pieces === maxPieces ? settle(event) : false;
-      } catch (thrown) {
-        if (thrown instanceof EventTooLargeError) return settle(undefined);
-        throw thrown;
-      }
+      const seen = look(piece, isOver);
+      if (!seen && !isOver && pieces < maxPieces) return false;
+      clearTimeout(timer);
+      resolve(seen?.found);
+      return true;
     });
+  });
+}
+
+/** The first event of a stream; undefined where it does not come in time, or nobody can read it. */
+function firstEvent(answer: SentAnswer): Promise<StreamEvent | undefined> {
+  const cursor = createEventCursor(maxBytes);
+  return peekFor(answer, (piece, isOver) => {
+    try {
+      if (piece) cursor.push(piece);
+      const event = nextOf(cursor) ?? (isOver ? lastOf(cursor.rest()) : undefined);
+      return event && { found: event };
+    } catch (thrown) {
+      if (thrown instanceof EventTooLargeError) return { found: undefined };
+      throw thrown;
+    }
   });
 }
 
@@ -79,21 +90,13 @@ const lastOf = (rest: Buffer): StreamEvent | undefined => [...eventsOf(rest)].fi
 
 /** All of a short answer that is no stream; undefined where it is longer, or does not come in time. */
 function shortWhole(answer: SentAnswer): Promise<Buffer | undefined> {
-  return new Promise((resolve) => {
-    const timer = setTimeout(() => resolve(undefined), maxWaitMs);
-    const settle = (whole?: Buffer): true => {
-      clearTimeout(timer);
-      resolve(whole);
-      return true;
-    };
-    const pieces: Buffer[] = [];
-    let bytes = 0;
-    answer.peek((piece, isOver) => {
-      bytes += piece?.length ?? 0;
-      if (bytes > maxWholeBytes || pieces.length === maxPieces) return settle();
-      if (piece) pieces.push(piece);
-      return isOver ? settle(Buffer.concat(pieces)) : false;
-    });
+  const pieces: Buffer[] = [];
+  let bytes = 0;
+  return peekFor(answer, (piece, isOver) => {
+    bytes += piece?.length ?? 0;
+    if (bytes > maxWholeBytes) return { found: undefined };
+    if (piece) pieces.push(piece);
+    return isOver ? { found: Buffer.concat(pieces) } : undefined;
   });
 }
 

@@ -1,9 +1,9 @@
 import type { LookupAddress } from "node:dns";
-import { Resolver } from "node:dns/promises";
 import { isIP, type LookupFunction } from "node:net";
 import { callbackify } from "node:util";
 import ipaddr from "ipaddr.js";
 import { Agent } from "undici";
+import { askDns } from "./ask-dns.ts";
 import { boundedConnector } from "./bounded-connector.ts";
 
 /** Where a fetch may go; tests, whose servers are on this machine, have their own. */
@@ -57,9 +57,7 @@ export function checkUrl(text: string, base: URL | undefined, { ports, isAllowed
   return url;
 }
 
-const tries = 2;
-const tryMs = 1_000;
-const allTriesMs = 6_000;
+const dnsLimits = { tryMs: 1_000, allMs: 6_000 };
 
 /**
  * All addresses of a name, asked of DNS itself. The system's own look-up waits in one of the few threads that files and
@@ -67,19 +65,14 @@ const allTriesMs = 6_000;
  * Its file of hosts and its domains to search are for names inside, which nobody outside may ask for.
  */
 async function addressesOf(name: string, dnsServers: FetchRules["dnsServers"]): Promise<LookupAddress[]> {
-  const resolver = new Resolver({ timeout: tryMs, tries });
-  if (dnsServers) resolver.setServers(dnsServers);
-  const deadline = setTimeout(() => resolver.cancel(), allTriesMs);
-  try {
+  return await askDns(dnsServers ?? [], dnsLimits, async (resolver) => {
     const asked = [resolver.resolve4(name), resolver.resolve6(name)];
     const told = await Promise.allSettled(asked);
     const found = told.flatMap((one) => (one.status === "fulfilled" ? one.value : []));
     // Where neither family is known, why is in the log.
     if (found.length === 0) await Promise.all(asked);
     return found.map((address) => ({ address, family: isIP(address) }));
-  } finally {
-    clearTimeout(deadline);
-  }
+  });
 }
 
 /**
