@@ -66,7 +66,7 @@ export function buildApp(deps: AppDeps): UntypedServiceImplementation {
   };
   const streams: ServerStreamHandlers<typeof BillingService> = {
     exportLines: (request) => answerAll(exportLines(readPool, request)),
-    listCloseLines: (request) => answerAll(listCloseLines(readPool, request)),
+    listCloseLines: (request) => answerAll(listCloseLines({ ...deps, pool: readPool }, request)),
     replay: (request, gone) => answerAll(replay(deps, request, gone)),
     restoreDay: (request, gone) => answerAll(restoreDay({ ...deps, pool: readPool }, request, gone)),
   };

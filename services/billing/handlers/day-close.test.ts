@@ -8,6 +8,7 @@ import { isSignedBy } from "#shared/money/report.ts";
 import { createLog } from "#shared/process/log.ts";
 import { query } from "#shared/testing/postgres.ts";
 import { dayOfMs } from "../records/check.ts";
+import { forgetCloseLines } from "../store/day-close.ts";
 import { startApp as startAppOn } from "../testing/app.ts";
 import type { EventFields } from "../testing/events.ts";
 import { startLedger } from "../testing/ledger.ts";
@@ -159,6 +160,51 @@ test("without a key no day is closed, and what is closed cannot be changed", asy
   await app.close(day);
   for (const table of ["day_close", "day_close_line"])
     await assert.rejects(query(app.ledger.ownerUrl, `UPDATE billing.${table} SET day = day`), /append-only/);
+});
+
+test("lines of a day leave 401 days after it was closed, those of the last closed day never; what was signed stays", async () => {
+  await using app = await startApp();
+  const { pool, ownerUrl } = app.ledger;
+  const change = (statement: string) => query(ownerUrl, statement);
+  const closedDays = async () =>
+    (await pool.query("SELECT DISTINCT day FROM billing.day_close_line ORDER BY day")).rows.map((row) => row.day);
+  const putBack = (days: number) =>
+    change(`SET session_replication_role = replica;
+      UPDATE billing.day_close SET day = day - ${days}, made_at = made_at - interval '${days} days';
+      UPDATE billing.day_close_line SET day = day - ${days}`);
+  const closeAt = async (nowMs: number): Promise<void> => {
+    app.time.nowMs = nowMs;
+    await app.pass();
+  };
+  await app.book({}, { accountId: "acct_2", keyId: "key_2" });
+  await closeAt(noonMs + 0.6 * dayMs);
+  await closeAt(noonMs + 1.6 * dayMs);
+  const before = (days: number) => [dayOfMs(noonMs - days * dayMs), dayOfMs(noonMs + (1 - days) * dayMs)];
+  assert.deepEqual([await closedDays(), await forgetCloseLines(pool)], [before(0), 0n]);
+  await assert.rejects(change("DELETE FROM billing.day_close_line"), /append-only/, "not by the owner");
+  await assert.rejects(change("DELETE FROM billing.day_close"), /append-only/);
+  await putBack(399);
+  assert.deepEqual([await forgetCloseLines(pool), await closedDays()], [0n, before(399)]);
+  await putBack(3);
+  assert.deepEqual([await forgetCloseLines(pool), await closedDays()], [2n, before(402).slice(1)]);
+  assert.equal(await forgetCloseLines(pool), 0n, "the next day must open as the last one closed");
+  const closes = await pool.query("SELECT day FROM billing.day_close ORDER BY day");
+  assert.deepEqual(
+    closes.rows.map((row) => row.day),
+    before(402),
+  );
+});
+
+test("lines of a day are listed for 400 days after it was closed", async () => {
+  await using app = await startApp();
+  await app.book({});
+  app.time.nowMs = noonMs + 0.6 * dayMs;
+  const made = await app.close(day);
+  app.time.nowMs += 400 * dayMs;
+  assert.equal((await app.linesOf(day)).length, 2);
+  app.time.nowMs += 1;
+  await assert.rejects(app.linesOf(day), { code: "failed_precondition", message: /kept for 400 days/ });
+  assert.deepEqual(await app.close(day), made);
 });
 
 test("new days of the ledger are found by when they were booked", async () => {

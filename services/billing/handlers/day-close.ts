@@ -9,6 +9,7 @@ import type {
 import { dayMs, type Clock } from "#shared/process/clock.ts";
 import { ServiceError } from "#shared/process/errors.ts";
 import type { Logger } from "#shared/process/log.ts";
+import { readCloseContent } from "#shared/money/day-close.ts";
 import { signContent } from "#shared/money/report.ts";
 import type { Pool } from "#shared/stores/postgres.ts";
 import { dayOfMs, oldestDays } from "../records/check.ts";
@@ -16,6 +17,7 @@ import { firstUuidAt } from "../records/line-id.ts";
 import {
   closeDay,
   closeHeader,
+  keptCloseDays,
   readCloseLines,
   readDayClose,
   readLastClose,
@@ -98,12 +100,19 @@ function toMessage({ day, content, signature, publicKey }: KeptClose) {
 
 const linesPerPage = 1_000;
 
-/** Answers ListCloseLines: the header, then the lines of a closed day, a page per response. */
+/**
+ * Answers ListCloseLines: the header, then the lines of a closed day, a page per response. `failed_precondition` when
+ * it was closed longer ago than its lines are kept.
+ */
 export async function* listCloseLines(
-  pool: Pool,
+  { pool, clock }: Pick<CloseDeps, "pool" | "clock">,
   { day }: ListCloseLinesRequest,
 ): AsyncGenerator<MessageInitShape<typeof ListCloseLinesResponseSchema>> {
-  if (!(await readDayClose(pool, requireDay("day", day)))) throw new ServiceError("not_found", `${day} is not closed`);
+  const kept = await readDayClose(pool, requireDay("day", day));
+  if (!kept) throw new ServiceError("not_found", `${day} is not closed`);
+  if (Date.parse(readCloseContent(kept.content).made_at) < clock.nowMs() - keptCloseDays * dayMs) {
+    throw refused(`the lines of ${day} were kept for ${keptCloseDays} days after it was closed`);
+  }
   yield { lines: [closeHeader] };
   for (let after = ""; ;) {
     const page = await readCloseLines(pool, { day, after, limit: linesPerPage });

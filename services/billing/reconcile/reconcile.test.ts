@@ -241,6 +241,22 @@ test("what was looked at lately is not kept, a report is never changed, a day to
 
 const dayMs = 86_400_000;
 
+test("a report leaves 400 days after it was made, with the day's report; until then nobody deletes it", async () => {
+  await using books = await startThreeCalls({ postgres, nats, connection, signingKey: privateKey });
+  const { ownerUrl } = books.ledger;
+  for (const days of [399, 401])
+    await query(
+      ownerUrl,
+      `INSERT INTO billing.report (day, made_at, content)
+       VALUES (current_date - ${days}, now() - interval '${days} days', '')`,
+    );
+  await assert.rejects(query(ownerUrl, "DELETE FROM billing.report"), /append-only/);
+  const midnightMs = Date.parse(`${dayOfMs(Date.now() + dayMs)}T00:00:00Z`);
+  await createReconcilePass({ ...books.reconciling, clock: { nowMs: () => midnightMs + 900_000 } })();
+  const { rows } = await query(ownerUrl, "SELECT current_date - day AS days FROM billing.report ORDER BY days");
+  assert.deepEqual(rows, [{ days: 0 }, { days: 399 }]);
+});
+
 async function countReports({ ledger }: ThreeCalls): Promise<number> {
   const { rows } = await ledger.pool.query("SELECT count(*)::int AS reports FROM billing.report");
   return rows[0].reports;

@@ -15,11 +15,12 @@ import type { Window } from "../records/finding.ts";
 import { contentOf, isComplete, signContent, toMessage, type KeptReport } from "#shared/money/report.ts";
 import type { Pool } from "#shared/stores/postgres.ts";
 import { forgetSettled } from "../store/quarantine.ts";
+import { forgetCloseLines } from "../store/day-close.ts";
 import { closeLedgerDay, findClosableDays } from "../store/reconcile-closing.ts";
 import { findDetachedDay } from "../store/partitions.ts";
 import { findUnequalSums } from "../store/reconcile-sums.ts";
 import { forgetSessions } from "../store/session-progress.ts";
-import { alone, countReports, insertReport, readReports } from "../store/reconcile-report.ts";
+import { alone, countReports, forgetReports, insertReport, readReports } from "../store/reconcile-report.ts";
 
 /** What changed lately: calls made from eleven minutes to one minute ago. */
 export function windowOfLately(nowMs: number): Window {
@@ -107,12 +108,24 @@ async function reportIfDue(deps: ReconcileDeps, day: string): Promise<void> {
   const report = toMessage(await reportDay(deps, day));
   deps.log.info({ day }, "daily report created");
   const isSumRight = report.lines?.some(({ check, finding }) => check === "R1" && finding === Finding.RIGHT);
-  const forgotten = await forgetSessions(deps.pool);
-  if (forgotten > 0n) deps.log.info({ processes: `${forgotten}` }, "old relay processes forgotten");
-  const settled = await forgetSettled(deps.pool);
-  if (settled > 0n) deps.log.info({ records: `${settled}` }, "settled records of the quarantine forgotten");
+  await forgetOld(deps);
   if (!isSumRight) return;
   await closeOldDays(deps);
+}
+
+// What grows by the day and that nobody asks for after so long; see "What grows" in the README.
+const bounded = {
+  "old relay processes": forgetSessions,
+  "settled records of the quarantine": forgetSettled,
+  "old reports": forgetReports,
+  "lines of days closed long ago": forgetCloseLines,
+};
+
+async function forgetOld({ pool, log }: ReconcileDeps): Promise<void> {
+  for (const [what, forget] of Object.entries(bounded)) {
+    const rows = await forget(pool);
+    if (rows > 0n) log.info({ what, rows: `${rows}` }, "old rows forgotten");
+  }
 }
 
 // Held against its lines once more: late lines are in, and nobody reads them again.

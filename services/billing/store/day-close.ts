@@ -43,6 +43,26 @@ export async function readCloseLines(
   return rows;
 }
 
+/** For so long the lines of a closed day are listed. A day longer they are there, for whoever has begun to read. */
+export const keptCloseDays = 400;
+
+const forgottenAtOnce = 20_000;
+const mostPages = 200;
+
+/** Forgets the lines of days that were closed longer ago, but for the last closed one; returns how many. */
+export async function forgetCloseLines(db: Queryable): Promise<bigint> {
+  let forgotten = 0n;
+  for (let pages = 0; pages < mostPages; pages += 1) {
+    const { rows } = await db.query<{ lines: bigint }>("SELECT billing.forget_close_lines($1) AS lines", [
+      forgottenAtOnce,
+    ]);
+    const lines = rows[0]?.lines ?? 0n;
+    forgotten += lines;
+    if (lines < forgottenAtOnce) break;
+  }
+  return forgotten;
+}
+
 /** A day to close: its lines are those with ids from the first up to the second, on days from `firstDay` on. */
 export type DayToClose = {
   day: string;

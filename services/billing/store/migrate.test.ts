@@ -39,6 +39,7 @@ test("migrations that run at the same time, in one database and in another of th
       "0012_forget_settled",
       "0013_business",
       "0014_one-fence",
+      "0015_forget-reports",
     ],
   );
 });
@@ -78,6 +79,9 @@ test("the role of the service has no more rights than its work needs", async () 
     "DELETE FROM billing.quarantine_booked",
     "UPDATE billing.quarantine_booked SET booked_at = now()",
     "UPDATE billing.report SET content = ''",
+    "DELETE FROM billing.report",
+    "DELETE FROM billing.day_close_line",
+    "DELETE FROM billing.day_close",
     "UPDATE billing.archived_day SET lines = 0",
     "DELETE FROM billing.archived_day",
     "CREATE TABLE billing.mine (id int)",

@@ -33,6 +33,12 @@ export async function readReports(pool: Pool, day: string, limit: number): Promi
   }));
 }
 
+/** Forgets reports that were made 400 days ago; returns how many. */
+export async function forgetReports(pool: Pool): Promise<bigint> {
+  const { rows } = await pool.query<{ forgotten: bigint }>("SELECT billing.forget_reports() AS forgotten");
+  return rows[0]?.forgotten ?? 0n;
+}
+
 // Longer than a report or the archive of some days takes: the transaction with the lock is idle meanwhile.
 const longestWorkMs = 6 * 3_600_000;
 

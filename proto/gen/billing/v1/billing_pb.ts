@@ -3182,7 +3182,7 @@ export const BillingService: GenService<{
     output: typeof ReconcileResponseSchema;
   },
   /**
-   * Tells the kept report of a day.
+   * Tells the kept report of a day. Reports are forgotten after 400 days.
    *
    * @generated from rpc billing.v1.BillingService.GetReport
    */
@@ -3325,7 +3325,8 @@ export const BillingService: GenService<{
     output: typeof CloseDayResponseSchema;
   },
   /**
-   * Streams the file of a closed day, line by line, its header first. NOT_FOUND for a day that is not closed.
+   * Streams the file of a closed day, line by line, its header first. NOT_FOUND for a day that is not closed,
+   * FAILED_PRECONDITION for one that was closed more than 400 days ago, whose lines are forgotten.
    *
    * @generated from rpc billing.v1.BillingService.ListCloseLines
    */
