@@ -34,13 +34,13 @@ export function planImages(request: FakeRequest, behaviour: Behaviour): Plan {
   if (request.model.startsWith("dall-e")) return planAddresses(paint, count);
   const partials = request.isStream ? Number(request.fields["partial_images"] ?? 0) : 0;
   const each = tokensOfPicture[paint.quality]?.[paint.size] ?? 1_056;
-  const tokens = each * count + tokensOfPartial * partials;
+  const tokens = (each + tokensOfPartial * partials) * count;
   const claim = claimUnder(behaviour, { inputTokens: request.promptTokens, imageOutputTokens: tokens });
   const render = (): ReturnType<Plan["render"]> =>
     request.isStream
       ? {
           type: "text/event-stream; charset=utf-8",
-          frames: renderFrames(paint, { partials, each, claim }),
+          frames: renderFrames(paint, { partials, each, count, claim }),
           errorFrames: () => [errorFrame(behaviour.error?.message ?? "The server had an error.")],
         }
       : { type: "application/json", body: renderWhole(paint, count, claim) };
@@ -73,7 +73,7 @@ function renderWhole(paint: Paint, count: number, claim: Claim | undefined): str
 
 function renderFrames(
   paint: Paint,
-  { partials, each, claim }: { partials: number; each: number; claim: Claim | undefined },
+  { partials, each, count, claim }: { partials: number; each: number; count: number; claim: Claim | undefined },
 ): Frame[] {
   const { size, quality, format } = paint;
   const made = { created_at: nowSeconds(), background: "opaque", output_format: format, quality, size };
@@ -81,12 +81,27 @@ function renderFrames(
     const event = `${paint.request.dialect === "edits" ? "image_edit" : "image_generation"}.${type}`;
     return { event, data: JSON.stringify({ type: event, ...fields, ...made }), tokens, isContent: true };
   };
-  const shown = Array.from({ length: partials }, (_, index) =>
-    frame("partial_image", { partial_image_index: index, b64_json: pictureOf(paint, index + 1) }, tokensOfPartial),
-  );
-  const usage = claim && { usage: renderUsage(claim) };
-  const finished = frame("completed", { b64_json: pictureOf(paint, 0), ...usage }, each);
-  return [...shown, { ...finished, hasClaim: claim !== undefined }];
+  const partialsOf = (image: number): Frame[] =>
+    Array.from({ length: partials }, (_, index) =>
+      frame(
+        "partial_image",
+        { partial_image_index: index, b64_json: pictureOf(paint, image + index + 1) },
+        tokensOfPartial,
+      ),
+    );
+  const finished = (image: number): Frame => {
+    const usage = claim && { usage: renderUsage(shareOf(claim, image, count)) };
+    const whole = frame("completed", { b64_json: pictureOf(paint, image), ...usage }, each);
+    return { ...whole, hasClaim: claim !== undefined && image === count - 1 };
+  };
+  return Array.from({ length: count }, (_, image) => [...partialsOf(image), finished(image)]).flat();
+}
+
+/** What is told of one picture of many: its own output, and the input of all. */
+function shareOf(claim: Claim, image: number, count: number): Claim {
+  const { imageOutputTokens = 0 } = claim;
+  const share = Math.floor(imageOutputTokens / count);
+  return { ...claim, imageOutputTokens: image === count - 1 ? imageOutputTokens - share * (count - 1) : share };
 }
 
 function errorFrame(message: string): Frame {

@@ -108,6 +108,14 @@ test("images: partial pictures stream before the finished one, each costs 100 to
   assert.deepEqual([last.usage.output_tokens, upstream.truth[0]?.tokensEmitted], [472, 472]);
 });
 
+test("images: each of many that stream tells its own output, and the input of all", async () => {
+  await using upstream = await startFakeUpstream();
+  const asked = { model: "gpt-image-fake", prompt: "a red fox", stream: true, partial_images: 1, n: 2 } as const;
+  const events = await gather(await clientFor(upstream).images.generate({ ...asked, quality: "low" }));
+  const told = events.map((event) => event.type === "image_generation.completed" && event.usage.output_tokens);
+  assert.deepEqual(told, [false, 372, false, 372]);
+});
+
 test("images: dall-e gives addresses or pictures and tells no use", async () => {
   await using upstream = await startFakeUpstream();
   const asked = { model: "dall-e-3", prompt: "a red fox" };

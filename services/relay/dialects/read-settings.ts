@@ -45,6 +45,8 @@ const decisiveFields = new Set([
   "prompt",
   "quality",
   "response_format",
+  "sequential_image_generation",
+  "sequential_image_generation_options",
   "service_tier",
   "size",
   "stream",

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { ImageEditStreamEvent, ImageGenStreamEvent } from "openai/resources/images";
-import { emptyTally, type Envelope } from "../dialect.ts";
+import { emptyTally, type Envelope, type Tally } from "../dialect.ts";
 import { readJsonBody } from "../json/request-body.ts";
 import { readEnvelope } from "./request.ts";
 import { readStreamEvent } from "../sse.ts";
@@ -60,6 +60,83 @@ test("a stream is whole at as many completed images as were asked for; a partial
   assert.equal(tally.isComplete, true);
   assert.equal(tally.counted.images, 2n);
   assert.equal(tally.usage?.imageOutputTokens, 300n);
+});
+
+/** What is charged of a stream of these events, as far as they go. */
+function tallyOf(fields: object, events: Buffer[]): Tally {
+  const tally = emptyTally();
+  const tap = createTap(withFields({ stream: true, ...fields }), (error) => error);
+  for (const event of events) tap.read(readStreamEvent(event), tally);
+  return tally;
+}
+
+const completedWith = (output_tokens: number): Buffer =>
+  eventOf("image_generation.completed", { b64_json: "a", usage: { ...usage, output_tokens } });
+
+test("counts of each image of a stream are added, and its input is one; counts of all of them are not", () => {
+  const rows: [what: string, told: number[], charged: bigint][] = [
+    ["each its own", [272, 272, 272], 816n],
+    ["each its own, one with pictures before it", [272, 372, 272], 916n],
+    ["of all so far", [272, 544, 816], 816n],
+    ["of all so far, the first with pictures before it", [372, 644], 644n],
+  ];
+  for (const [what, told, charged] of rows) {
+    const { usage: units } = tallyOf({ n: told.length }, told.map(completedWith));
+    assert.deepEqual(
+      units,
+      { inputTokens: 10n, imageInputTokens: 40n, imageOutputTokens: charged, outputTokens: 0n },
+      what,
+    );
+  }
+});
+
+const succeeded = (image_index: number): Buffer =>
+  eventOf("image_generation.partial_succeeded", { image_index, url: "https://example.com/1.png" });
+const summary = { generated_images: 2, output_tokens: 8_000, total_tokens: 8_000 };
+
+test("images that an event sums up at the end are counted one by one before it, as Volcengine and MiniMax tell them", () => {
+  const cut = tallyOf({ n: 3 }, [succeeded(0), succeeded(1)]);
+  assert.deepEqual([cut.hasContent, cut.hasFinish, cut.counted], [true, false, { images: 2n }]);
+  const failed = eventOf("image_generation.partial_failed", { image_index: 2, error: { code: "x", message: "no" } });
+  const end = eventOf("image_generation.completed", { usage: summary });
+  const whole = tallyOf({ n: 3 }, [succeeded(0), failed, succeeded(1), end]);
+  assert.deepEqual([whole.isComplete, whole.isFailed, whole.counted], [true, false, { images: 2n }]);
+  assert.equal(whole.usage?.imageOutputTokens, 8_000n);
+});
+
+test("counts that come with an error behind images are read", () => {
+  const error = { code: "server_error", message: "no" };
+  const tally = tallyOf({ n: 3 }, [succeeded(0), eventOf("error", { error, usage: summary })]);
+  assert.deepEqual([tally.isFailed, tally.counted, tally.usage?.imageOutputTokens], [true, { images: 1n }, 8_000n]);
+});
+
+test("why one of many images was not made passes without its insides, and in its place", () => {
+  const tap = createTap(withFields({ stream: true, n: 2 }), (error) => ({ ...error, message: "[hidden]" }));
+  const event = eventOf("image_edit.partial_failed", { image_index: 1, error: { code: "x", message: "sk-secret" } });
+  const told = String(tap.read(readStreamEvent(event), emptyTally()));
+  assert.match(told, /^event: image_edit.partial_failed\ndata: .*"image_index":1,"error":\{"message":"\[hidden\]"/);
+});
+
+test("an image that was not made is none of a whole answer", () => {
+  const tally = readReply({
+    created: 1,
+    data: [{ url: "u" }, { error: { code: "x", message: "no" } }],
+    usage: summary,
+  });
+  assert.deepEqual([tally?.counted, tally?.hasContent], [{ images: 1n }, true]);
+  assert.equal(readReply({ created: 1, data: [{ error: { code: "x", message: "no" } }] })?.hasContent, false);
+});
+
+test("a sequence of images is held for as many as its model may make", () => {
+  const sequence = (options?: object): object => ({
+    sequential_image_generation: "auto",
+    ...(options && { sequential_image_generation_options: options }),
+  });
+  assert.equal(withFields(sequence()).units.images, 15n);
+  assert.equal(withFields(sequence({ max_images: 4 })).units.images, 4n);
+  assert.equal(withFields({ sequential_image_generation: "disabled" }).units.images, 1n);
+  assert.throws(() => withFields(sequence({ max_images: 16 })), /max_images must be a number from 1 to 15/);
+  assert.throws(() => withFields(sequence({ max_images: "4" })), /max_images must be a number/);
 });
 
 test("an error within a stream fails it and shows callers no insides", () => {

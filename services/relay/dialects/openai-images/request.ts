@@ -1,4 +1,4 @@
-import { RequestError, type Envelope } from "../dialect.ts";
+import { member, RequestError, type Envelope } from "../dialect.ts";
 import { readCount, readSwitch } from "../read-settings.ts";
 import type { RequestBody } from "../json/request-body.ts";
 
@@ -20,9 +20,24 @@ function framesOf(format: unknown, count: number | undefined): number {
   return format === "gif" ? Math.min(count ?? defaultFrames, maxFrames) : 1;
 }
 
+// Volcengine makes as many as its model likes, up to this number or a lower one
+// (https://www.volcengine.com/docs/82379/1541523).
+const maxSequence = 15;
+
+/** How many images a request is for at most, by `count` or as a sequence. */
+function imagesOf(body: RequestBody, count: number | undefined): number {
+  if (body.read("sequential_image_generation") !== "auto") return count ?? 1;
+  const most = member(body.readWhole("sequential_image_generation_options", 4_096), "max_images") ?? maxSequence;
+  if (typeof most !== "number" || !(most >= 1 && most <= maxSequence)) {
+    const name = "sequential_image_generation_options.max_images";
+    throw new RequestError(`field ${name} must be a number from 1 to ${maxSequence}`);
+  }
+  return Math.max(Math.ceil(most), count ?? 1);
+}
+
 /** Reads a request for images; size and quality decide the price where the catalog says so. */
 export function readEnvelope(body: RequestBody, model: string): Envelope {
-  const images = readCount(body, "n", maxImages) ?? 1;
+  const images = imagesOf(body, readCount(body, "n", maxImages));
   const quality = body.read("quality");
   const size = body.read("size");
   const tokens = tokensByQuality.get(quality) ?? dearestTokens;

@@ -1,6 +1,6 @@
 import type { Units } from "#shared/money/pricing.ts";
 import type { ToldUsage } from "../answer.ts";
-import { countOf, excess, lacksAny, member, readCounts } from "../dialect.ts";
+import { addUnits, countOf, excess, lacksAny, member, noCounts, readCounts } from "../dialect.ts";
 import { toldOfMedia } from "../openai-shared/told-media.ts";
 import { readUsage as readChatUsage } from "../openai-shared/usage.ts";
 
@@ -38,4 +38,26 @@ function readByChatNames(usage: unknown): Units | undefined {
 export function readTold(usage: unknown): ToldUsage | undefined {
   if (!lacksAll(usage, ownNames)) return toldOfMedia(usage, readUsage(usage), ownNames);
   return lacksAll(usage, chatNames) ? undefined : toldOfMedia(usage, readByChatNames(usage), chatNames);
+}
+
+/** What was told of the images of a stream so far, and the least output that one of them had. */
+export type ImageCounts = { told: ToldUsage; leastOutput: bigint };
+
+const outputOfImages = ({ imageOutputTokens = 0n, outputTokens = 0n }: Units): bigint =>
+  imageOutputTokens + outputTokens;
+
+/**
+ * The same with what comes with one image more. OpenAI tells of each its own output, and of all the same input (openai
+ * 7.59, `ImageGenCompletedEvent.Usage`: tokens "in the output image", "in the input prompt"). Counts that hold all that
+ * was told before, and at least half an image more, are of all images.
+ */
+export function withImage(before: ImageCounts | undefined, told: ToldUsage): ImageCounts {
+  const more = outputOfImages(told.units);
+  if (!before || before.told.units === noCounts || told.units === noCounts) return { told, leastOutput: more };
+  const leastOutput = more < before.leastOutput ? more : before.leastOutput;
+  if (more >= outputOfImages(before.told.units) + leastOutput / 2n) return { told, leastOutput };
+  const { imageOutputTokens = 0n, outputTokens = 0n } = before.told.units;
+  const units = { ...told.units };
+  addUnits(units, { imageOutputTokens, outputTokens });
+  return { told: { ...told, units }, leastOutput };
 }
