@@ -9,21 +9,33 @@ import type { Publisher } from "./publish.ts";
 import type { SpoolFile } from "./spool-files.ts";
 import type { Spool } from "./spool.ts";
 
-/** Some of the charges that were told to be booked since the last `take`, the newest among them. */
+/** Some of the charges that were told to be booked since the last `take`, in their order, the newest among them. */
 export type BookedSample = { note: (rid: string) => void; take: () => string[] };
 
 const sampleSize = 16;
 
+/**
+ * Takes each nth, with an n that doubles: what is lost lies side by side, and may be in the middle of ten seconds. The
+ * first ones alone would not have it.
+ */
 export function createBookedSample(): BookedSample {
   let rids: string[] = [];
+  let step = 1;
+  let noted = 0;
+  let newest = "";
   return {
     note: (rid) => {
-      if (rids.length === sampleSize) rids[sampleSize - 1] = rid;
-      else rids.push(rid);
+      newest = rid;
+      if (noted++ % step > 0) return;
+      rids.push(rid);
+      // One place is the newest's.
+      if (rids.length < sampleSize) return;
+      rids = rids.filter((_, index) => index % 2 === 0);
+      step *= 2;
     },
     take: () => {
-      const taken = rids;
-      rids = [];
+      const taken = noted > 0 && rids.at(-1) !== newest ? [...rids, newest] : rids;
+      [rids, step, noted] = [[], 1, 0];
       return taken;
     },
   };
