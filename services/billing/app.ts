@@ -11,6 +11,7 @@ import { getCall } from "./handlers/get-call.ts";
 import { compareInvoice, loadInvoice } from "./handlers/invoice.ts";
 import { listLedgerLines } from "./handlers/list-lines.ts";
 import { listQuarantine } from "./handlers/list-quarantine.ts";
+import { listVideoCharges } from "./handlers/list-video-charges.ts";
 import { listLowBalances } from "./handlers/low-balances.ts";
 import { findLostCharges } from "./handlers/find-lost-charges.ts";
 import { getProgress } from "./intake/progress.ts";
@@ -61,6 +62,7 @@ export function buildApp(deps: AppDeps): UntypedServiceImplementation {
     voidVouchers: (request) => answer(voidVouchers(pool, request)),
     getProgress: () => answer(tellProgress(deps)),
     findLostCharges: (request) => answer(findLostCharges({ ...deps, pool: readPool }, request)),
+    listVideoCharges: (request) => answer(listVideoCharges({ ...deps, pool: readPool }, request)),
     queryBusiness: (request) => answer(queryBusiness(business, request)),
     closeDay: (request) => answer(answerCloseDay({ ...deps, pool: readPool }, request)),
   };

@@ -30,6 +30,7 @@ export const callers: Callers<typeof BillingService> = {
   voidVouchers: byPeople,
   getProgress: ["auth-quota", ...byPeople],
   findLostCharges: ["auth-quota"],
+  listVideoCharges: ["video-task"],
   closeDay: byPeople,
   listCloseLines: byPeople,
   restoreDay: ["admin"],

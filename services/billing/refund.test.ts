@@ -170,8 +170,10 @@ test("stolen: video-task's certificate: it refunds charges of videos, each once,
   const first = await byTask(video, `video:${video}`, 100n);
   assert.equal(first.line?.amountNanos, 100n);
   await assert.rejects(byTask(video, `video:${video}`, 200n), { code: "already_exists" });
+  const left = await byTask(video, `video-lost:${video}`);
+  assert.equal(left.line?.amountNanos, 300n, "its task was lost");
   await app.billing.refund(asked(call));
-  assert.equal((await readLedger(app.ledger.ownerUrl)).lines.length, 4);
+  assert.equal((await readLedger(app.ledger.ownerUrl)).lines.length, 5);
 });
 
 test("Refund is idempotent by refund_id: the same gives the earlier line, other content is already_exists", async () => {

@@ -24,6 +24,7 @@ import { createGaugesPass } from "./gauges.ts";
 import { createPollPass } from "./polling/poll.ts";
 import { createMetrics, watchCatalog } from "./metrics.ts";
 import { createChargePass } from "./charges/charge-outbox.ts";
+import { createLostTaskPass } from "./charges/find-lost-tasks.ts";
 import { createSlots, defaultSlotLimits, type SubmissionSlots } from "./submission/slots.ts";
 import { createPromptPass } from "./store/prompts.ts";
 import { createSweepPass } from "./submission/sweep.ts";
@@ -134,6 +135,7 @@ function keepWorking(
   resources.use(every(Math.min(pollMs / 2, passMs), poll, log));
   resources.use(every(Math.min(confirmMs, passMs), createChargePass({ ...work, confirmMs }), log));
   resources.use(every(Math.min(leaseMs / 4, passMs), createSweepPass({ ...work, leaseMs, elapsedMs }), log));
+  resources.use(every(60_000, createLostTaskPass(work), log));
   const kept = { days: config.PROMPT_RETENTION_DAYS, nowMs: Date.now };
   resources.use(every(60_000, createPromptPass(work.pool, kept), log));
   resources.use(every(5_000, createGaugesPass(work), log));

@@ -42,6 +42,10 @@ export function createMetrics(registry: Registry) {
       "video_task_refused_money_events_total",
       "Refunds rejected by billing; an operator must check.",
     ),
+    lostTasks: count(
+      "video_task_lost_tasks_total",
+      "Charged videos of which the task was lost by a restore; each has failed and is refunded.",
+    ),
     pollLag: histogram(registry, {
       name: "video_task_poll_lag_seconds",
       help: "Delay between a poll's due time and its start.",

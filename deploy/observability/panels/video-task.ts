@@ -70,11 +70,12 @@ const money: Panel[] = [
   },
   {
     title: "What the operator pays",
-    description: "Submissions taken after they counted as unknown, and tasks completed after their refund.",
+    description: "Submissions taken after they counted as unknown, tasks completed after their refund, and lost ones.",
     unit: "ops",
     queries: [
       { expr: perSecond("video_task_late_acceptances_total"), legend: "late acceptances" },
       { expr: perSecond("video_task_late_successes_total"), legend: "late successes" },
+      { expr: perSecond("video_task_lost_tasks_total"), legend: "lost tasks" },
     ],
   },
 ];

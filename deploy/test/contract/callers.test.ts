@@ -97,7 +97,12 @@ const methodsOf = (identity: string): string[] =>
 const submitting = ["video-task submit", "video-task conclude"];
 
 test("stolen: video-task's certificate: reads ledger lines and the applied catalog, and refunds", () => {
-  const methods = ["auth-quota getAppliedCatalog", "billing listLedgerLines", "billing refund"];
+  const methods = [
+    "auth-quota getAppliedCatalog",
+    "billing listLedgerLines",
+    "billing refund",
+    "billing listVideoCharges",
+  ];
   assert.deepEqual(methodsOf("video-task"), methods);
 });
 

@@ -76,7 +76,7 @@ export async function correct(
 /**
  * Gives back what a call was charged and was not given back yet, or a part of it, once per refund_id; an amount of 0 is
  * all that is left. More than is left, or a call that the account was never charged for, is `failed_precondition`.
- * video-task gives back charges of videos only, each once.
+ * video-task gives back charges of videos only, each once, and once more what is left of one whose task was lost.
  */
 export async function refund(
   deps: ManualBookingDeps,
@@ -90,13 +90,16 @@ export async function refund(
   requireUuidTimeMs("rid", rid);
   const lineRequest = { kind: LineKind.REFUND, accountId, amountNanos, reference, note, rid } as const;
   const isOfTask = identities.length > 0 && identities.every((identity) => identity === "video-task");
-  if (isOfTask && reference !== `video:${rid}`) throw badRequest("refund_id must be that of the call's video");
+  if (isOfTask && !videoRefunds.some((name) => reference === `${name}:${rid}`)) throw badRequest("refund_id must be that of the call's video");
   return await bookDecided(deps, lineRequest, (found) =>
     isOfTask && found.charge?.endpoint !== videosPath ? notVideo : decideRefund(found, amountNanos),
   );
 }
 
-const videosPath = "/v1/videos";
+/** The endpoint of videos, as events name it. */
+export const videosPath = "/v1/videos";
+// What failed or was shorter, and what is left of one whose task was lost.
+const videoRefunds = ["video", "video-lost"];
 const notVideo: Decision = { reason: "this call is no video" };
 
 // Money invariant I10. What people have booked about the call as corrections is beside this: only charges come back.

@@ -23,3 +23,6 @@ export function firstUuidAt(atMs: number): string {
   const time = atMs.toString(16).padStart(12, "0");
   return `${time.slice(0, 8)}-${time.slice(8)}-0000-0000-000000000000`;
 }
+
+/** The time in such an id, in milliseconds since 1970. */
+export const lineTimeMs = (lineId: string): number => Number.parseInt(lineId.slice(0, 8) + lineId.slice(9, 13), 16);

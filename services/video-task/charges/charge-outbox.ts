@@ -97,8 +97,9 @@ async function isCharged({ billing, log }: ChargeOutboxDeps, { rid, accountId }:
 
 async function tryRefund(deps: ChargeOutboxDeps, event: MoneyEvent): Promise<boolean> {
   const { pool, billing, metrics, log } = deps;
-  const { rid, accountId, amountNanos, reason } = event;
-  const refundId = `video:${rid}`;
+  const { rid, accountId, amountNanos, reason, isLost } = event;
+  // A part may have been refunded before the task was lost, by the other id: this is all that is left.
+  const refundId = `${isLost ? "video-lost" : "video"}:${rid}`;
   try {
     const { line } = await billing.refund({ accountId, rid, amountNanos, refundId, reason });
     faultPoint("video-task: refund booked, not noted");

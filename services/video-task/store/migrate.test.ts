@@ -14,9 +14,9 @@ before(async () => {
 after(() => database[Symbol.asyncDispose]());
 
 const forward: Record<TaskState, TaskState[]> = {
-  submitting: ["refused", "unknown", "queued"],
-  refused: [],
-  unknown: [],
+  submitting: ["refused", "unknown", "queued", "failed"],
+  refused: ["failed"],
+  unknown: ["failed"],
   queued: ["in_progress", "completed", "failed"],
   in_progress: ["completed", "failed"],
   completed: [],
@@ -51,7 +51,7 @@ test("migrations that run at the same time, in one database and in another of th
   const done = await query(first, "SELECT name FROM video_task.migration ORDER BY name");
   assert.deepEqual(
     done.rows.map(({ name }) => name),
-    ["0001_tasks", "0002_kept-catalog"],
+    ["0001_tasks", "0002_kept-catalog", "0003_lost-tasks"],
   );
 });
 
@@ -61,6 +61,7 @@ test("the role of the service has no more rights than its work needs", async () 
     "TRUNCATE video_task.task CASCADE",
     "DELETE FROM video_task.money_event",
     "DELETE FROM video_task.kept_catalog",
+    "DELETE FROM video_task.charges_checked",
     "DELETE FROM video_task.migration",
     "ALTER TABLE video_task.task DISABLE TRIGGER ALL",
     "CREATE TABLE video_task.mine (id int)",

@@ -1,3 +1,4 @@
+import { lostCode } from "./lost-tasks.ts";
 import type { Pool } from "#shared/stores/postgres.ts";
 
 export const moneyKinds = { charge: 1, refund: 2 } as const;
@@ -15,6 +16,8 @@ export type MoneyEvent = {
   lease: string;
   /** The task's encoded usage.v1.UsageRecorded. */
   charge: Buffer;
+  /** Whether nothing but its charge is known of the task. */
+  isLost: boolean;
 };
 
 /**
@@ -37,8 +40,8 @@ export async function claimMoneyEvents(
      UPDATE video_task.money_event AS e SET tries = e.tries + 1, next_try_at = now() + $2 * interval '1 millisecond'
      FROM due JOIN video_task.task AS t USING (rid) WHERE e.rid = due.rid AND e.kind = due.kind
      RETURNING e.rid, e.kind, e.account_id AS "accountId", e.amount_nanos AS "amountNanos", e.reason, e.tries,
-       e.next_try_at::text AS lease, t.charge`,
-    [limit, leaseMs, moneyKinds.charge],
+       e.next_try_at::text AS lease, t.charge, coalesce(t.error_code = $4, false) AS "isLost"`,
+    [limit, leaseMs, moneyKinds.charge, lostCode],
   );
   return rows as MoneyEvent[];
 }

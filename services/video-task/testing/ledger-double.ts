@@ -23,6 +23,8 @@ export type LedgerDouble = AsyncDisposable & {
   client: UnaryClient<typeof BillingService>;
   lines: Line[];
   isAway: boolean;
+  /** Charges of videos in the order of their booking, of which ten minutes have passed. */
+  videoCharges: { record: Uint8Array; refundedNanos: bigint }[];
   /** Refunds that were asked for, refused ones too. */
   asked: string[];
   /** Books what the usage stream holds, as billing does: once for each rid. */
@@ -40,9 +42,18 @@ export async function startLedgerDouble(): Promise<LedgerDouble> {
       if (ledger.isAway) throw new ServiceError("unavailable", "away");
       return { lines: ledger.lines.filter((line) => line.rid === rid && line.accountId === accountId) };
     },
+    listVideoCharges: async ({ afterLineId, limit }) => {
+      if (ledger.isAway) throw new ServiceError("unavailable", "away");
+      const all = ledger.videoCharges;
+      const from = afterLineId === "" ? all.length : Number(afterLineId);
+      const until = Math.min(all.length, from + limit);
+      return { charges: all.slice(from, until), untilLineId: String(until), hasMore: until < all.length };
+    },
     refund: async (request) => {
       if (ledger.isAway) throw new ServiceError("unavailable", "away");
       ledger.asked.push(request.rid);
+      const ids = [`video:${request.rid}`, `video-lost:${request.rid}`];
+      if (!ids.includes(request.refundId)) throw new ServiceError("invalid_argument", "no refund of a video");
       return {
         line: ledger.lines.find(({ reference }) => reference === request.refundId) ?? giveBack(ledger, request),
       };
@@ -56,6 +67,7 @@ export async function startLedgerDouble(): Promise<LedgerDouble> {
     client: unaryClient(BillingService, channel, 5_000),
     lines: [],
     isAway: false,
+    videoCharges: [],
     asked: [],
     consume: (connection) => consume(ledger, connection),
     [Symbol.asyncDispose]: async () => {
