@@ -90,7 +90,9 @@ export async function refund(
   requireUuidTimeMs("rid", rid);
   const lineRequest = { kind: LineKind.REFUND, accountId, amountNanos, reference, note, rid } as const;
   const isOfTask = identities.length > 0 && identities.every((identity) => identity === "video-task");
-  if (isOfTask && !videoRefunds.some((name) => reference === `${name}:${rid}`)) throw badRequest("refund_id must be that of the call's video");
+  if (isOfTask && !videoRefunds.some((name) => reference === `${name}:${rid}`)) {
+    throw badRequest("refund_id must be that of the call's video");
+  }
   return await bookDecided(deps, lineRequest, (found) =>
     isOfTask && found.charge?.endpoint !== videosPath ? notVideo : decideRefund(found, amountNanos),
   );
