@@ -1,3 +1,4 @@
+import { readBaseError } from "./base-error.ts";
 import { member, stringOf, type UpstreamError } from "./dialect.ts";
 
 // Errors in other shapes than a format's own, as compatible servers, and gateways in front of any server, send them.
@@ -70,10 +71,10 @@ function reasonOf(error: unknown): string | undefined {
   }
 }
 
-/** Reads an error whose words stand in `error`, in a list of `errors` (Cloudflare), or in the body itself. */
+/** Reads an error whose words stand in `error`, in a list of `errors` (Cloudflare), in `base_resp`, or in the body. */
 export function readPlainError(body: unknown): UpstreamError | undefined {
   const found = findWords(body);
-  if (!found) return undefined;
+  if (!found) return readBaseError(body);
   const { object, words } = found;
   const code = member(object, "code");
   const reason = reasonOf(object);

@@ -23,6 +23,7 @@ import { droppedHeader, respondReply, statusOfFailure, streamHeaders } from "../
 import type { Answer, SendSignal } from "../upstream/send.ts";
 import type { SettlementDeps } from "../charge/settle.ts";
 import { cleanerOf, upstreamFailure } from "../upstream/failure.ts";
+import { toldStatus } from "../upstream/first-error.ts";
 import { countFault, faultOfEnd, faultOfError } from "../upstream/faults.ts";
 import { maxErrorBytes, readLargeWhole, readWhole, type LargeAnswer } from "../upstream/whole.ts";
 import { factsOf } from "../threads/facts.ts";
@@ -166,15 +167,13 @@ const invalid = ({ headers }: Answer): CallFailure => new CallFailure({ name: "u
 
 /**
  * What an answer with status 200 is that is none of its format: gateways answer so with an error in the body, some with
- * the status that it had elsewhere as its code (OpenRouter).
+ * the status that it had elsewhere as its code (OpenRouter); else its words tell.
  */
 function failureOfBody(bytes: Buffer, { answer, prepared, route }: UpstreamAnswer): CallFailure {
   const body = isEncoded(answer) ? undefined : eventJson(bytes.toString());
   const error = prepared.dialect.readError(body);
   if (!error) return invalid(answer);
-  const code = Number(error.code);
-  const status = code >= 400 && code < 600 ? code : 500;
-  return new CallFailure(upstreamFailure(status, body, prepared.dialect, route.upstream));
+  return new CallFailure(upstreamFailure(toldStatus(error) ?? 500, body, prepared.dialect, route.upstream));
 }
 
 /** What the caller is told where the upstream made nothing because of what was asked of it; it bills what it did. */

@@ -38,6 +38,11 @@ describe("a stream that begins with an error", () => {
       "openai-responses",
       [{ type: "response.failed", response: { error: { code: "server_error", message: "x" } } }],
     ],
+    [
+      "chat's, by MiniMax's number",
+      "openai-chat",
+      [{ id: "x", choices: null, base_resp: { status_code: 1002, status_msg: "rate limit" } }],
+    ],
     ["chat's, in pieces", "openai-chat", ['data: {"error":', '{"code":502,"message":"x"}}\n', "\n"]],
     ["one that has no blank line behind it", "openai-chat", ['data: {"error":{"code":503,"message":"x"}}']],
   ];

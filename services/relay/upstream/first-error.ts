@@ -1,3 +1,4 @@
+import { readBaseError } from "../dialects/base-error.ts";
 import type { Envelope, UpstreamDialect } from "../dialects/dialect.ts";
 import { emptyTally, member } from "../dialects/dialect.ts";
 import { createEventCursor, type EventCursor, eventsOf } from "../dialects/event-cursor.ts";
@@ -15,6 +16,7 @@ const maxWholeBytes = 8_192;
 
 // By which providers tell in a stream what else has a status. What is not here may be the request's own fault.
 const statuses: Record<string, number> = {
+  invalid_request_error: 400,
   overloaded_error: 529,
   rate_limit_error: 429,
   rate_limit_exceeded: 429,
@@ -33,15 +35,19 @@ const statuses: Record<string, number> = {
 /** An error of an upstream, with the status that it has, or would have. */
 export type ToldError = { status: number; body: unknown };
 
-function statusOf(error: unknown): number {
+/** The status that an error has by its words; undefined where they tell none. */
+export function toldStatus(error: unknown): number | undefined {
   for (const name of ["code", "status", "type"]) {
     const said = member(error, name);
     const status = Number(said);
     if (status >= 400 && status < 600) return status;
-    if (typeof said === "string" && Object.hasOwn(statuses, said)) return statuses[said] ?? 400;
+    if (typeof said === "string" && Object.hasOwn(statuses, said)) return statuses[said];
   }
-  return 400;
+  return undefined;
 }
+
+/** The status of an error within an answer of 200. */
+const statusOf = (body: unknown): number => toldStatus(member(body, "error") ?? readBaseError(body) ?? body) ?? 400;
 
 /** The next event that holds anything; comments do not. */
 function nextOf(cursor: EventCursor): StreamEvent | undefined {
@@ -110,7 +116,7 @@ async function wholeError(answer: SentAnswer, envelope: Envelope, dialect: Readi
   if (!whole || whole.includes('"usage')) return undefined;
   const body = eventJson(whole.toString());
   if (body === undefined || !dialect.readError(body) || dialect.readReply(body, envelope)) return undefined;
-  return { status: statusOf(member(body, "error") ?? body), body };
+  return { status: statusOf(body), body };
 }
 
 /**
@@ -130,5 +136,5 @@ export async function firstError(
   if (!tally.isFailed) return undefined;
   const own: unknown = Array.isArray(event.json) ? (event.json as unknown[])[0] : event.json;
   const body = member(own, "response") ?? own;
-  return { status: statusOf(member(body, "error") ?? body), body };
+  return { status: statusOf(body), body };
 }

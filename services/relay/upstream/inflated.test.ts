@@ -114,8 +114,33 @@ describe("an answer that its provider has encoded though asked not to", () => {
 
   test("that is no such encoding fails", async () => {
     await answered(
-      (response) => response.writeHead(200, { "content-encoding": "gzip" }).end("{}"),
+      (response) => response.writeHead(200, { "content-encoding": "gzip" }).end("<html>"),
       async (answer) => assert.rejects(readWhole(answer, 10), /incorrect header/),
+    );
+  });
+
+  for (const encoding of Object.keys(encoders)) {
+    test(`that is not encoded though its head says ${encoding} is given as it came`, async () => {
+      const plain = [text, `data: ${text}\n\n`, `event: error\ndata: ${text}\n\n`];
+      for (const body of plain) {
+        await answered(
+          (response) => response.writeHead(200, { "content-encoding": encoding }).end(body),
+          async (answer) => assert.equal((await readWhole(answer, 1_000_000)).toString(), body),
+        );
+      }
+    });
+  }
+
+  test("breaks where it does, encoded or not", async () => {
+    await answered(
+      (response) => {
+        response.writeHead(200, { "content-encoding": "gzip" });
+        response.write("data: 1\n\n", () => response.destroy());
+      },
+      async (answer) => {
+        const { text: come, error } = await piecesOf(answer);
+        assert.deepEqual([come, error !== undefined], ["data: 1\n\n", true]);
+      },
     );
   });
 

@@ -13,7 +13,17 @@ export function inflated(answer: SentAnswer): SentAnswer {
   return inflater ? new InflatedAnswer(answer, inflater) : answer;
 }
 
-/** An answer on its way through an inflater. What had come when it broke off is given before it breaks. */
+// Some say that they encode and do not. None of the encodings begins with these: of Brotli's streams only an empty one
+// begins with a brace (RFC 7932, 9.2).
+const plainStarts = ["{", "data:", "event:"];
+
+const isPlain = (start: Buffer): boolean =>
+  plainStarts.some((text) => start.toString("latin1", 0, text.length) === text);
+
+/**
+ * An answer on its way through an inflater, or beside it where it is not encoded after all. What had come when it broke
+ * off is given before it breaks.
+ */
 class InflatedAnswer extends Flow implements Answer {
   readonly status: number;
   readonly headers: Answer["headers"];
@@ -25,6 +35,7 @@ class InflatedAnswer extends Flow implements Answer {
   private isPaused = false;
   private hasCome = false;
   private isOver = false;
+  private isBeside = false;
 
   constructor(answer: Answer, inflater: Transform) {
     super();
@@ -62,7 +73,9 @@ class InflatedAnswer extends Flow implements Answer {
 
   private push(chunk: Buffer): void {
     if (this.isOver) return;
+    this.isBeside ||= this.wireBytes === 0 && isPlain(chunk);
     this.wireBytes += chunk.length;
+    if (this.isBeside) return this.give(chunk);
     if (!this.inflater.write(chunk)) this.answer.pause();
   }
 
@@ -74,7 +87,7 @@ class InflatedAnswer extends Flow implements Answer {
 
   private goOn(): void {
     if (this.isPaused || this.isOver) return;
-    if (this.hasCome) this.inflater.end();
+    if (this.hasCome) this.endInflater();
     else if (!this.inflater.writableNeedDrain) this.answer.resume();
   }
 
@@ -83,6 +96,12 @@ class InflatedAnswer extends Flow implements Answer {
     this.failed = error;
     this.hasCome = true;
     this.goOn();
+  }
+
+  private endInflater(): void {
+    if (!this.isBeside) return void this.inflater.end();
+    this.inflater.destroy();
+    this.close();
   }
 
   private close(): void {

@@ -1,4 +1,5 @@
 import type { AnswerSink, ReadingContext } from "../answer.ts";
+import { readBaseError } from "../base-error.ts";
 import { countOf, member, stringOf } from "../dialect.ts";
 import { createStreamReader } from "./read-stream.ts";
 
@@ -16,7 +17,7 @@ function numberCalls(message: unknown): unknown {
  */
 export function readReply(body: unknown, sink: AnswerSink, context: ReadingContext): boolean {
   const choices = member(body, "choices");
-  if (!Array.isArray(choices)) return false;
+  if (!Array.isArray(choices) || readBaseError(body)) return false;
   const reader = createStreamReader(sink, context);
   const chunk = {
     id: member(body, "id"),

@@ -35,6 +35,30 @@ test("Google's chat endpoint sends the errors of its streams in a list, which of
   for (const other of [[], [{ choices: [] }], [7]]) assert.ok(!isError(other));
 });
 
+test("MiniMax tells errors in answers of 200 by a number, which is 0 in all others", () => {
+  const told = (status_code: unknown, more: object = {}): object => ({
+    id: "x",
+    choices: null,
+    base_resp: { status_code, status_msg: "no" },
+    ...more,
+  });
+  const rows: [body: object, code: string | undefined][] = [
+    [told(1002), "rate_limit_exceeded"],
+    [told(1004), "invalid_api_key"],
+    [told(1008), "insufficient_quota"],
+    [told(1027), "content_filter"],
+    [told(2013), "invalid_request"],
+    [told(1033), "server_error"],
+    [told(0), undefined],
+    [told("1002"), undefined],
+    [told(1027, { choices: [{ index: 0, delta: { content: "x" } }] }), undefined],
+  ];
+  for (const [body, code] of rows) {
+    assert.deepEqual([isError(body), readError(body)?.code], [code !== undefined, code], JSON.stringify(body));
+  }
+  assert.equal(readError(told(1002))?.message, "no");
+});
+
 test("the field that an upstream names is told", () => {
   const written = writeError({ status: 400, message: "no", type: "api_error", code: "", param: "messages" });
   assert.deepEqual(JSON.parse(written), { error: { message: "no", type: "api_error", param: "messages", code: "" } });

@@ -1,5 +1,6 @@
 import type { PassPolicy } from "../answer.ts";
 import { isUntouched, member, type Cleaner, type Refusal, type UpstreamError } from "../dialect.ts";
+import { readBaseError } from "../base-error.ts";
 import { readGoogleError } from "../google-error.ts";
 import { readPlainError } from "../plain-error.ts";
 
@@ -16,7 +17,7 @@ const isBare = (body: unknown): boolean => member(body, "object") === "error";
 
 /** Whether an event of a stream is an error; Google's chat endpoint sends its own in a list. */
 export const isError = (json: unknown): boolean =>
-  Boolean(member(Array.isArray(json) ? json[0] : json, "error")) || isBare(json);
+  Boolean(member(Array.isArray(json) ? json[0] : json, "error")) || isBare(json) || readBaseError(json) !== undefined;
 
 /** Reads `{error: {message, type, param, code}}`, or what Google's chat endpoint and others send instead. */
 export function readError(body: unknown): UpstreamError | undefined {
