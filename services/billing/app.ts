@@ -9,6 +9,7 @@ import { exportLines } from "./handlers/export-lines.ts";
 import { getBalance, getFunds } from "./handlers/funds.ts";
 import { getCall } from "./handlers/get-call.ts";
 import { compareInvoice, loadInvoice } from "./handlers/invoice.ts";
+import { listBookedAccounts, listBookedKeys } from "./handlers/list-booked.ts";
 import { listLedgerLines } from "./handlers/list-lines.ts";
 import { listQuarantine } from "./handlers/list-quarantine.ts";
 import { listVideoCharges } from "./handlers/list-video-charges.ts";
@@ -63,6 +64,8 @@ export function buildApp(deps: AppDeps): UntypedServiceImplementation {
     getProgress: () => answer(tellProgress(deps)),
     findLostCharges: (request) => answer(findLostCharges({ ...deps, pool: readPool }, request)),
     listVideoCharges: (request) => answer(listVideoCharges({ ...deps, pool: readPool }, request)),
+    listBookedAccounts: (request) => answer(listBookedAccounts(readPool, request)),
+    listBookedKeys: (request) => answer(listBookedKeys(readPool, request)),
     queryBusiness: (request) => answer(queryBusiness(business, request)),
     closeDay: (request) => answer(answerCloseDay({ ...deps, pool: readPool }, request)),
   };

@@ -31,6 +31,8 @@ export const callers: Callers<typeof BillingService> = {
   getProgress: ["auth-quota", ...byPeople],
   findLostCharges: ["auth-quota"],
   listVideoCharges: ["video-task"],
+  listBookedAccounts: ["admin"],
+  listBookedKeys: ["admin"],
   closeDay: byPeople,
   listCloseLines: byPeople,
   restoreDay: ["admin"],

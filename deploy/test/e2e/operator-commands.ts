@@ -91,6 +91,7 @@ export const readOnly: readonly (readonly [RegExp, RegExp])[] = [
   [/(^| exec .* )admin catalog$/, /^SHA-256 +[0-9a-f]{64}$/m],
   [/^admin catalog list$/, /^applied$/m],
   [/^admin reconcile(?! --day [DT])/, /^R1 .*\n[^]*^R2 .*\n[^]*^R7 /m],
+  [/^admin lost$/, /^auth-quota knows every account and key of the ledger$/m],
   [/^admin replay --dry-run$/, /^missing +\d/m],
   [/^admin holds$/, /^open holds +\d/m],
   [/^admin quarantine$/, /\S/],

@@ -5,6 +5,7 @@ import { type BackupConfig, readBackupConfig, readRestoreConfig, type RestoreCon
 import { dropOldBackups } from "../backup/keep.ts";
 import { putBackup, type Restored, untilHealed } from "../backup/restore.ts";
 import { type Answer, type Clients, type Output, type Run, type RunAlone } from "./clients.ts";
+import { listLost } from "./lost-command.ts";
 import { figures } from "./render.ts";
 import { reconcile } from "./reconcile-commands.ts";
 
@@ -93,7 +94,8 @@ async function restore(folder: string, { clients, config, say }: RestoreContext)
   const answer = await reconcile(clients, new Date().toISOString().slice(0, 10));
   if (answer.isWrong || answer.isUnchecked) return { ...answer, hint: "the API stays closed: see what is wrong first" };
   await authQuota.setMaintenance({ isMaintenance: false });
-  return { ...answer, text: `${answer.text}\n${summaryOf(restored)}` };
+  const lost = await listLost(clients);
+  return { ...answer, text: [answer.text, lost.text, summaryOf(restored)].join("\n"), hint: lost.hint };
 }
 
 function summaryOf({ manifest, formerDatabase, streams }: Restored): string {

@@ -12,6 +12,7 @@ import { addExportCommand } from "./export-command.ts";
 import { addInvoiceCommands } from "./invoice-commands.ts";
 import { addKeyCommands } from "./key-commands.ts";
 import { addLedgerCommands } from "./ledger-commands.ts";
+import { addLostCommand } from "./lost-command.ts";
 import { addMoneyCommands } from "./money-commands.ts";
 import { addReconcileCommands } from "./reconcile-commands.ts";
 import { addReplayCommand } from "./replay-command.ts";
@@ -76,6 +77,7 @@ function buildProgram({ environment, addressesFile, output }: Environment, ended
   addReplayCommand(program, run);
   addInvoiceCommands(program, run);
   addReconcileCommands(program, run);
+  addLostCommand(program, run);
   addCloseCommands(program, run, runAlone);
   addArchiveCommands(program, run, output);
   addCatalogCommand(program, run);

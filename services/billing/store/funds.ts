@@ -135,3 +135,28 @@ export async function markPushed(db: Queryable, versions: ReadonlyMap<string, bi
     [plainArray(entries.map(([id]) => id)), numberArray(entries.map(([, version]) => version))],
   );
 }
+
+export type BookedAccount = { accountId: string; balanceNanos: bigint };
+
+/** Accounts behind one that something was ever booked for, in the order of their ids. */
+export async function readBookedAccounts(db: Queryable, after: string, limit: number): Promise<BookedAccount[]> {
+  const { rows } = await db.query<BookedAccount>(
+    `SELECT account_id AS "accountId", balance_nanos AS "balanceNanos" FROM billing.account
+     WHERE account_id > $1 AND (balance_nanos, credited_nanos, charged_nanos) <> (0, 0, 0)
+     ORDER BY account_id LIMIT $2`,
+    [after, limit],
+  );
+  return rows;
+}
+
+export type BookedKey = { keyId: string; accountId: string; spentNanos: bigint; chargedAt: Date };
+
+/** Keys behind one that were charged within 400 days, after which auth-quota forgets deleted ones, in that order. */
+export async function readBookedKeys(db: Queryable, after: string, limit: number): Promise<BookedKey[]> {
+  const { rows } = await db.query<BookedKey>(
+    `SELECT key_id AS "keyId", account_id AS "accountId", spent_nanos AS "spentNanos", charged_at AS "chargedAt"
+     FROM billing.key_spending WHERE key_id > $1 AND charged_at > now() - interval '400 days' ORDER BY key_id LIMIT $2`,
+    [after, limit],
+  );
+  return rows;
+}
