@@ -5,7 +5,7 @@ import { specClauses } from "../../test/contract/spec-rows.ts";
 import { officialClients, pythonWith, type Python } from "#shared/testing/python.ts";
 import { preparePython } from "../../test/usage/python.ts";
 import { bundleServices, bundlesVariable } from "./bundles.ts";
-import { prepareStores, prepareTools, show, thisMachine } from "./machine.ts";
+import { type Machine, prepareStores, prepareTools, show, thisMachine } from "./machine.ts";
 import { drills, drillsOn, planJobs, readSources } from "./test-jobs.ts";
 import type { TestResult } from "./test-results.ts";
 import { runJobs } from "./test-runs.ts";
@@ -47,6 +47,14 @@ async function check(): Promise<boolean> {
   const isPassed = (await step("check", "npm", ["run", "--silent", "check"])) === 0;
   if (!isPassed) print("failed: npm run check; no test has run\n0 passed, 1 failed, 0 skipped\n");
   return isPassed;
+}
+
+/** Installs what single tests need: here, because it takes longer than a test may. */
+async function prepareTests(machine: Machine): Promise<void> {
+  await prepareTools(["headless-shell", "prometheus", "promtool", "buildah", "pgbouncer"], machine);
+  await prepareTools(["browser"], machine);
+  tellMissing(await pythonWith(...officialClients));
+  tellMissing(await preparePython());
 }
 
 /** Hundreds of services are started from now on, each of them as one file. */
@@ -103,12 +111,9 @@ try {
     const command = areAllDrills ? ["npm", "run", "test:drills"] : [];
     process.exitCode = await step("tests in a container", "docker", [...compose, ...command]);
   } else {
-    await prepareTools(["headless-shell", "prometheus", "promtool", "buildah", "pgbouncer"], machine);
-    await prepareTools(["browser"], machine);
-    // Here, because installing them takes longer than a test may.
-    tellMissing(await pythonWith(...officialClients));
-    tellMissing(await preparePython());
-    if (areAllDrills || (await check())) {
+    // The checks need nothing of it, and to install it is mostly to wait.
+    const [isChecked] = await Promise.all([areAllDrills || check(), prepareTests(machine)]);
+    if (isChecked) {
       await bundle();
       process.exitCode = await testAndCount();
     } else process.exitCode = 1;

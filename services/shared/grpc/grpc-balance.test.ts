@@ -17,15 +17,26 @@ experimental.registerResolver(
   "replicas",
   class {
     listener: experimental.ResolverListener;
+    /** Whether an answer is under way: a name is not asked for twice at once. */
+    isAsked = false;
+    isClosed = false;
     constructor(_target: unknown, listener: experimental.ResolverListener) {
       this.listener = listener;
     }
     updateResolution(): void {
+      if (this.isAsked) return;
+      this.isAsked = true;
       questions += 1;
-      const endpoints = places.map((place) => ({ addresses: [place] }));
-      setImmediate(() => this.listener(experimental.statusOrFromValue(endpoints), {}, null, ""));
+      setImmediate(() => {
+        this.isAsked = false;
+        const endpoints = places.map((place) => ({ addresses: [place] }));
+        // An answer to a channel that is closed would open it again, which then asks for ever.
+        if (!this.isClosed) this.listener(experimental.statusOrFromValue(endpoints), {}, null, "");
+      });
     }
-    destroy(): void {}
+    destroy(): void {
+      this.isClosed = true;
+    }
     static getDefaultAuthority(): string {
       return "replicas";
     }

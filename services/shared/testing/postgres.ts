@@ -115,10 +115,11 @@ export async function query(url: string, statement: string): Promise<pg.QueryRes
   }
 }
 
-/** Makes an empty database beside the one of the URL and returns its URL. */
-export async function createDatabase(url: string): Promise<string> {
+/** Makes a database beside the one of the URL, empty or a copy of another one, and returns its URL. */
+export async function createDatabase(url: string, copied?: string): Promise<string> {
   const name = `d${randomBytes(8).toString("hex")}`;
-  await query(url, `create database ${name}`);
+  const template = copied === undefined ? "" : ` template ${new URL(copied).pathname.slice(1)}`;
+  await query(url, `create database ${name}${template}`);
   const own = new URL(url);
   own.pathname = `/${name}`;
   return own.href;

@@ -10,8 +10,8 @@ import { startStore, type Store } from "./store.ts";
 import { removeAtEnd } from "./watchdog.ts";
 
 export type PostgresStore = Store & {
-  /** Makes an empty database and returns its URL, as the superuser. */
-  createDatabase: () => Promise<string>;
+  /** Makes a database and returns its URL, as the superuser: an empty one, or a copy of one that nobody uses now. */
+  createDatabase: (copied?: string) => Promise<string>;
 };
 
 type StoreSelection = {
@@ -65,5 +65,5 @@ async function startPostgres(folder: string, isDurable: boolean): Promise<Postgr
   const program = postgresProgram({ ...where, password, isDurable });
   // Immediate shutdown: nobody waits for a checkpoint of data that is about to be deleted.
   const store = await startStore({ ...program, stopSignal: "SIGQUIT" });
-  return Object.assign(store, { createDatabase: () => createDatabase(store.url) });
+  return Object.assign(store, { createDatabase: (copied?: string) => createDatabase(store.url, copied) });
 }
