@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import OpenAI from "openai";
 import fastCheck from "fast-check";
 import type { Part } from "../conversation.ts";
 import { member } from "../dialect.ts";
@@ -161,9 +162,8 @@ test("thinking is reasoning_content, and its state stands in extra_content with 
   const second = { index: 1, start: 3, length: 0, content: 3, calls: 0, state };
   assert.deepEqual(deltasOf(blocks).slice(1), [
     { reasoning_content: "Hm." },
-    { extra_content: { relay: { thinking: [first] } } },
     { content: "Yes" },
-    { extra_content: { relay: { thinking: [second] } } },
+    { extra_content: { relay: { thinking: [first, second] } } },
   ]);
   assert.deepEqual(messageOf(blocks), {
     role: "assistant",
@@ -205,10 +205,53 @@ test("trap 34 (several text parts with citations have no chat equivalent): place
     annotations: [annotation(0, 2), annotation(3, 5)],
     extra_content: { relay: { citations: [document] } },
   });
-  assert.deepEqual(deltasOf(blocks).slice(-2), [
-    { annotations: [{ index: 1, ...annotation(3, 5) }] },
-    { extra_content: { relay: { citations: [document] } } },
-  ]);
+  assert.deepEqual(deltasOf(blocks).at(-1), {
+    annotations: [
+      { index: 0, ...annotation(0, 2) },
+      { index: 1, ...annotation(3, 5) },
+    ],
+    extra_content: { relay: { citations: [document] } },
+  });
+});
+
+test("the official client adds a stream up to the whole answer, with all citations and states", async () => {
+  const cited = [{ url: "https://a.example" }, { url: "https://b.example" }, { title: "Report" }];
+  const signed = { issuer: "gemini-generate", value: "sig" } as const;
+  const answers: Block[][] = [
+    [
+      { kind: "thinking", text: "Hm.", opaque },
+      { kind: "text", text: "Yes", citations: cited, opaque: signed },
+    ],
+    [
+      { kind: "thinking", text: "Hm.", opaque },
+      { kind: "call", id: "a", name: "look", input: "", opaque },
+    ],
+  ];
+  for (const blocks of answers) {
+    const writer = createStreamWriter(asked);
+    const stream = unfoldReply(replyOf(blocks)).map((event) => writer.write(event));
+    const headers = { "content-type": "text/event-stream" };
+    const fetch = () => Promise.resolve(new Response(stream.join(""), { headers }));
+    const client = new OpenAI({ apiKey: "k", fetch });
+    const added = await client.chat.completions.stream({ model: "m", messages: [] }).finalChatCompletion();
+    const { annotations, content, ...message } = added.choices[0]?.message ?? {};
+    const whole = messageOf(blocks) as { annotations: object[]; content: unknown; extra_content: unknown };
+    assert.equal(content, whole.content);
+    assert.deepEqual(
+      annotations ?? [],
+      whole.annotations.map((annotation, index) => ({ index, ...annotation })),
+    );
+    assert.deepEqual(member(message, "extra_content"), whole.extra_content);
+  }
+});
+
+test("what stands beside the content of a stream is held back up to a limit", () => {
+  const citations = Array.from({ length: 1_001 }, (_, at) => ({ url: `https://a.example/${at}` }));
+  const told = deltasOf([{ kind: "text", text: "x", citations }]).flatMap((delta) => {
+    const annotations = member(delta, "annotations");
+    return Array.isArray(annotations) ? [annotations.length] : [];
+  });
+  assert.deepEqual(told, [1_000, 1]);
 });
 
 const finishes: [FinishReason, Block, string][] = [

@@ -6,7 +6,7 @@ import { longTextsOf, writeJson } from "../json/long-texts.ts";
 import { writeExtra } from "./extra-content.ts";
 import { writeFinish } from "./finish-reasons.ts";
 import { asksFunctionCall } from "./read-tools.ts";
-import type { FinishName } from "./wire.ts";
+import type { ExtraContent, FinishName } from "./wire.ts";
 import { chatId, writeImage, writeTokens } from "./write-reply.ts";
 import { createPlace, placeCitation, placeState, type Place } from "./write-place.ts";
 import { writeUsage } from "./write-usage.ts";
@@ -23,7 +23,16 @@ type ChoiceState = {
   hasInput: boolean;
   images: number;
   opaque: Opaque | undefined;
+  aside: Aside;
 };
+
+/** What goes beside the content, in one delta: the official Node client keeps the last one of such fields only. */
+type Aside = { annotations: object[]; thinking: object[]; citations: object[]; state: ExtraContent | undefined };
+
+const emptyAside = (): Aside => ({ annotations: [], thinking: [], citations: [], state: undefined });
+
+// Of what a stream may hold back.
+const mostAside = 1_000;
 
 /** What stands around the choices, the same in all chunks. Who asked for usage gets it null until the end. */
 type Frame = { head: string; tail: string };
@@ -54,11 +63,11 @@ function tokensChunk({ head, tail }: Frame, choice: number, text: string, tokens
   return `${head},"choices":[${JSON.stringify(chosen)}]${tail}`;
 }
 
-/** The chunk that opens a choice; its content is null when it begins with a call. */
+/** The chunk that opens a choice; its content is null, as it stays without any, unless words come first. */
 function writeRole(frame: Frame, choice: ChoiceState, kind: BlockStart["kind"]): string {
   if (choice.hasRole) return "";
   choice.hasRole = true;
-  const content = kind === "call" ? "null" : `""`;
+  const content = kind === "text" || kind === "refusal" ? `""` : "null";
   return chunk(frame, choice.index, `{"role":"assistant","content":${content},"refusal":null}`);
 }
 
@@ -117,23 +126,42 @@ function writeText(frame: Frame, choice: ChoiceState, text: string, tokens: Toke
   }
 }
 
-function writeCitation(frame: Frame, choice: ChoiceState, citation: Citation): string {
-  const placed = placeCitation(choice.place, citation);
-  const delta =
-    "annotation" in placed
-      ? { annotations: [{ index: choice.place.annotations++, ...placed.annotation }] }
-      : { extra_content: { relay: { citations: [placed.document] } } };
-  return chunk(frame, choice.index, JSON.stringify(delta));
+function writeAside(frame: Frame, choice: ChoiceState): string {
+  const { annotations, thinking, citations, state } = choice.aside;
+  choice.aside = emptyAside();
+  const relay = {
+    ...state?.relay,
+    ...(thinking.length > 0 && { thinking }),
+    ...(citations.length > 0 && { citations }),
+  };
+  const extra = { ...state, ...(Object.keys(relay).length > 0 && { relay }) };
+  const delta = {
+    ...(annotations.length > 0 && { annotations }),
+    ...(Object.keys(extra).length > 0 && { extra_content: extra }),
+  };
+  return Object.keys(delta).length === 0 ? "" : chunk(frame, choice.index, JSON.stringify(delta));
 }
 
-function writeState(choice: ChoiceState, opaque: Opaque): object {
-  const { block, place } = choice;
-  if (block?.kind === "thinking") return { extra_content: { relay: { thinking: [placeState(place, opaque)] } } };
-  const extra = { extra_content: writeExtra(opaque) };
-  if (block?.kind !== "call" || isOldCall(choice)) return extra;
-  // openai-python's stream helper asserts that each entry has its function, the AI SDK's schema asks for it.
-  const nothing = isFreeTextCall(choice) ? { custom: { input: "" } } : { function: { arguments: "" } };
-  return { tool_calls: [{ index: place.calls, ...nothing, ...extra }] };
+function takeCitation(frame: Frame, choice: ChoiceState, citation: Citation): string {
+  const { aside, place } = choice;
+  const placed = placeCitation(place, citation);
+  if ("annotation" in placed) aside.annotations.push({ index: place.annotations++, ...placed.annotation });
+  else aside.citations.push(placed.document);
+  return aside.annotations.length + aside.citations.length < mostAside ? "" : writeAside(frame, choice);
+}
+
+/** State of a call stands on it; any other is told behind the content. */
+function writeState(frame: Frame, choice: ChoiceState, opaque: Opaque): string {
+  const { block, place, aside } = choice;
+  if (block?.kind === "call" && !isOldCall(choice)) {
+    // openai-python's stream helper asserts that each entry has its function, the AI SDK's schema asks for it.
+    const nothing = isFreeTextCall(choice) ? { custom: { input: "" } } : { function: { arguments: "" } };
+    const entry = { index: place.calls, ...nothing, extra_content: writeExtra(opaque) };
+    return chunk(frame, choice.index, JSON.stringify({ tool_calls: [entry] }));
+  }
+  if (block?.kind === "thinking") aside.thinking.push(placeState(place, opaque));
+  else aside.state = { ...aside.state, ...writeExtra(opaque) };
+  return "";
 }
 
 function writeBlockEnd(frame: Frame, choice: ChoiceState): string {
@@ -141,7 +169,7 @@ function writeBlockEnd(frame: Frame, choice: ChoiceState): string {
   // Clients parse the arguments as JSON: of none they would get no object.
   const isEmptyCall = block?.kind === "call" && !block.isFreeText && !choice.hasInput;
   const input = isEmptyCall ? chunk(frame, choice.index, writeInput(choice, "{}")) : "";
-  const state = opaque ? chunk(frame, choice.index, JSON.stringify(writeState(choice, opaque))) : "";
+  const state = opaque ? writeState(frame, choice, opaque) : "";
   if (block?.kind === "call") choice.place.calls += 1;
   choice.block = undefined;
   return input + state;
@@ -151,7 +179,10 @@ function writeChoiceFinish(frame: Frame, choice: ChoiceState, { reason, explanat
   const role = writeRole(frame, choice, "text");
   const told = explanation !== undefined && !choice.hasRefusal;
   const refusal = told ? chunk(frame, choice.index, JSON.stringify({ refusal: explanation })) : "";
-  return role + refusal + chunk(frame, choice.index, "{}", writeFinish(reason, choice.hasRefusal, choice.isOld));
+  const aside = writeAside(frame, choice);
+  return (
+    role + refusal + aside + chunk(frame, choice.index, "{}", writeFinish(reason, choice.hasRefusal, choice.isOld))
+  );
 }
 
 function writeStreamError(error: UpstreamError): string {
@@ -168,7 +199,7 @@ function writeChoice(frame: Frame, choice: ChoiceState, event: ChoiceEvent): str
     case "block-start":
       return writeBlockStart(frame, choice, event.block);
     case "block-citation":
-      return writeCitation(frame, choice, event.citation);
+      return takeCitation(frame, choice, event.citation);
     case "block-opaque":
       choice.opaque = event.opaque;
       return "";
@@ -190,6 +221,7 @@ function createChoice(index: number, isOld: boolean): ChoiceState {
     hasInput: false,
     images: 0,
     opaque: undefined,
+    aside: emptyAside(),
   };
 }
 
