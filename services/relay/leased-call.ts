@@ -1,5 +1,6 @@
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import { Verdict, type OperationSchema, type Result } from "#proto/authquota/v1/authquota_pb.ts";
+import type { ActiveMember, ActiveSet } from "#shared/process/active-set.ts";
 
 /** The session with auth-quota, as far as leased calls are told by it. */
 type Quota = {
@@ -27,7 +28,7 @@ export type Lease = {
   /** Whether auth-quota takes the charge of a call without a draw before it. */
   maySettleLeased: boolean;
   /** Calls that it has not been told of. */
-  open: Set<LeasedCall>;
+  open: ActiveSet<LeasedCall>;
   /** Draws and charges that it has not answered: they must reach it before the lease is released. */
   untold: number;
   /** Calls that it is never told of, because nothing was sent to an upstream. */
@@ -39,11 +40,17 @@ export type Lease = {
 };
 
 /** A call for which money is held within a lease, until the call ends or gets a hold of its own. */
-export type LeasedCall = { lease: Lease; rid: string; heldNanos: bigint; ip: string; holdSecret: Uint8Array };
+export type LeasedCall = ActiveMember & {
+  lease: Lease;
+  rid: string;
+  heldNanos: bigint;
+  ip: string;
+  holdSecret: Uint8Array;
+};
 
 /** The call while it is within its lease: nothing is told of it, and its charge will say all. */
 export const withinLease = (call: LeasedCall | undefined): LeasedCall | undefined =>
-  call?.lease.open.has(call) ? call : undefined;
+  call && call.activeIndex !== -1 ? call : undefined;
 
 /** Tells of a call that was admitted within a lease: it has a hold of its own from then on. */
 export function draw({ lease, rid, heldNanos, ip, holdSecret }: LeasedCall): void {

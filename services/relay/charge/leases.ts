@@ -1,6 +1,7 @@
 import { Verdict, type Result } from "#proto/authquota/v1/authquota_pb.ts";
 import { leasedSecret } from "#shared/money/hold-proof.ts";
 import { createRid } from "#shared/money/rid.ts";
+import { createActiveSet } from "#shared/process/active-set.ts";
 import { draw, endLease, type Lease, type LeasedCall } from "../leased-call.ts";
 import { resultOf } from "./session-wire.ts";
 import type { QuotaSession } from "./quota-session.ts";
@@ -145,7 +146,7 @@ function admit(state: State, wanted: WantedCall): Hold | undefined {
   state.counts.admitted();
   count(use, wanted.estimateNanos, nowMs);
   const { rid, estimateNanos: heldNanos, ip } = wanted;
-  const leased: LeasedCall = { lease, rid, heldNanos, ip, holdSecret };
+  const leased: LeasedCall = { activeIndex: -1, lease, rid, heldNanos, ip, holdSecret };
   if (lease.maySettleLeased) lease.open.add(leased);
   else draw(leased);
   renewInTime(state, use, wanted, nowMs);
@@ -311,7 +312,7 @@ function take(state: State, use: KeyUse, { rid, nowMs, granted }: Grant): void {
     usedAtMs: performance.now(),
     ipPerMinute,
     maySettleLeased,
-    open: new Set(),
+    open: createActiveSet(),
     untold: 0,
     unsent: 0,
     isEnded: false,

@@ -1,6 +1,7 @@
 import type { JetStreamClient } from "@nats-io/jetstream";
 import type { MsgHdrs } from "@nats-io/transport-node";
 import type { Logger } from "#shared/process/log.ts";
+import { createActiveSet, type ActiveMember } from "#shared/process/active-set.ts";
 import { faultPoint } from "#shared/process/fault-point.ts";
 import { encodeUsageBatch, usageHeaders, usageSubject } from "#shared/stores/usage-stream.ts";
 
@@ -17,7 +18,7 @@ export type Publisher = AsyncDisposable & {
   drain: (timeoutMs: number) => Promise<void>;
 };
 
-type Batch = { id: string; headers: MsgHdrs; payload: Uint8Array; records: number; sinceMs: number };
+type Batch = ActiveMember & { id: string; headers: MsgHdrs; payload: Uint8Array; records: number; sinceMs: number };
 
 export type PublishCounts = {
   /** How many records a PubAck has confirmed, and how long after the first try. */
@@ -79,7 +80,8 @@ function numberBatches(relaySession: string): (records: readonly Uint8Array[], s
     const id = `${relaySession}:${next}`;
     next += 1;
     const headers = usageHeaders("relay", id, Date.now());
-    return { id, headers, payload: encodeUsageBatch(records), records: records.length, sinceMs };
+    const payload = encodeUsageBatch(records);
+    return { activeIndex: -1, id, headers, payload, records: records.length, sinceMs };
   };
 }
 
@@ -100,7 +102,7 @@ export function createPublisher(
   let timer: NodeJS.Timeout | undefined;
   let waiting = 0;
   const batchOf = numberBatches(relaySession);
-  const inFlight = new Set<Batch>();
+  const inFlight = createActiveSet<Batch>();
   const idle: (() => void)[] = [];
 
   const onDelivered = (batch: Batch): void => {

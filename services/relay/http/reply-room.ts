@@ -1,3 +1,5 @@
+import { createActiveSet, type ActiveMember } from "#shared/process/active-set.ts";
+
 /** The memory of one answer that comes whole, from its first bytes until its caller has read it. */
 export type ReplyPlace = {
   readonly heldBytes: number;
@@ -24,7 +26,7 @@ const largestAtOnce = 4;
 const timesFree = 4;
 const readingMs = 30_000;
 
-type Held = {
+type Held = ActiveMember & {
   accountId: string;
   bytes: number;
   /** How many of these are within the room. */
@@ -41,7 +43,7 @@ const nothing = (): void => undefined;
 class Room {
   total = 0;
   readonly waiting = new Set<Held>();
-  private readonly reading = new Set<Held>();
+  private readonly reading = createActiveSet<Held>();
   private readonly byAccount = new Map<string, number>();
   private roomBytes = 0;
   /**
@@ -71,6 +73,7 @@ class Room {
     this.count(held.accountId, -held.roomBytes);
     this.total -= held.bytes;
     held.bytes = held.roomBytes = 0;
+    held.onRoom = held.hangUp = nothing;
     for (const next of this.waiting) if (this.hasRoom(next)) this.goOn(next);
     const first = this.poorest();
     if (this.beyond || !first) return;
@@ -82,12 +85,13 @@ class Room {
     if (held.bytes > 0) this.reading.add(held);
   }
 
-  /** Of those who have had their time, the first of the account that holds the most. */
+  /** Of those who have had their time, the slowest of the account that holds the most. */
   slowest(nowMs: number): Held | undefined {
     let found: Held | undefined;
     for (const held of this.reading) {
       if (nowMs - held.sinceMs < readingMs) continue;
-      if (!found || this.bytesOf(held.accountId) > this.bytesOf(found.accountId)) found = held;
+      const more = found ? this.bytesOf(held.accountId) - this.bytesOf(found.accountId) : 1;
+      if (!found || more > 0 || (more === 0 && held.sinceMs < found.sinceMs)) found = held;
     }
     return found;
   }
@@ -138,6 +142,7 @@ export function createReplyRoom(maxReplyBytes: number): ReplyRoom {
   const room = new Room(largestAtOnce * maxReplyBytes);
   const open = (accountId: string): ReplyPlace => {
     const held: Held = {
+      activeIndex: -1,
       accountId,
       bytes: 0,
       roomBytes: 0,

@@ -5,7 +5,8 @@ export type ActiveMember = { activeIndex: number };
 export type ActiveSet<T> = Iterable<T> & {
   readonly size: number;
   add: (member: T) => unknown;
-  delete: (member: T) => unknown;
+  /** Whether it was a member. */
+  delete: (member: T) => boolean;
 };
 
 /**
@@ -24,12 +25,13 @@ export function createActiveSet<T extends ActiveMember>(): ActiveSet<T> {
     },
     delete: (member) => {
       const { activeIndex } = member;
-      if (activeIndex === -1) return;
+      if (activeIndex === -1) return false;
       member.activeIndex = -1;
       const last = members.pop();
-      if (last === undefined || last === member) return;
+      if (last === undefined || last === member) return true;
       last.activeIndex = activeIndex;
       members[activeIndex] = last;
+      return true;
     },
     // Iterates over a copy: members may come and go meanwhile.
     [Symbol.iterator]: () => [...members][Symbol.iterator](),
