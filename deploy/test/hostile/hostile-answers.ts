@@ -112,6 +112,26 @@ function plain(path: string): Buffer {
   return whole(chatOf(400));
 }
 
+/** A frame of a WebSocket as a server sends it. */
+function textFrame(payload: Buffer): Buffer {
+  const head = Buffer.alloc(10);
+  head.writeUInt16BE(0x81_7f);
+  head.writeBigUInt64BE(BigInt(payload.length), 2);
+  return Buffer.concat([head, payload]);
+}
+
+let frames: Buffer | undefined;
+
+/** Two events of a session, each as large as one may be. */
+export function socketFrames(): Buffer {
+  frames ??= Buffer.concat(
+    Array<Buffer>(2).fill(
+      textFrame(filled({ start: '{"type":"conversation.item.retrieved","x":"', unit: "x", end: '"}' }, 15 * mebibyte)),
+    ),
+  );
+  return frames;
+}
+
 const made = new Map<string, Buffer>();
 
 /** The answer of a model, made once; a plain one of any other model. */

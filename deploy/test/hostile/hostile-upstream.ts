@@ -1,5 +1,6 @@
+import { createHash } from "node:crypto";
 import { createServer, type AddressInfo, type Socket } from "node:net";
-import { answerOf, pieceBytesOf } from "./hostile-answers.ts";
+import { answerOf, pieceBytesOf, socketFrames } from "./hostile-answers.ts";
 
 // A provider that does harm, in a process of its own. It writes its port and goes on until its standard input ends.
 
@@ -18,6 +19,21 @@ async function write(socket: Socket, bytes: Buffer, pieceBytes: number): Promise
       });
     });
   }
+}
+
+// RFC 6455, 4.2.2.
+const handshakeGuid = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
+
+/** Becomes a WebSocket, and says large things without being asked. */
+function speak(socket: Socket, head: string): void {
+  const key = /sec-websocket-key: (\S+)/i.exec(head)?.[1] ?? "";
+  const accept = createHash("sha1").update(`${key}${handshakeGuid}`).digest("base64");
+  socket.write(
+    `HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n` +
+      `Sec-WebSocket-Accept: ${accept}${headEnd}`,
+  );
+  socket.removeAllListeners("data").resume();
+  void write(socket, socketFrames(), 256 * 1024);
 }
 
 const isClosing = (answer: Buffer): boolean => answer.subarray(0, 200).includes("Connection: close");
@@ -43,6 +59,7 @@ function serve(socket: Socket): void {
       if (end === -1) return;
       body = Buffer.from(head.slice(end + headEnd.length), "latin1");
       head = head.slice(0, end);
+      if (/upgrade: websocket/i.test(head)) return speak(socket, head);
       left = Number(/content-length: (\d+)/i.exec(head)?.[1] ?? 0);
     }
     if (kept.length < keptBytes) kept += body.toString("latin1", 0, keptBytes);

@@ -51,6 +51,7 @@ function catalogOf(fakeUrl: string, hostileUrl: string): string {
     price: { version: "1", ...price },
   });
   const hostile = ["openai-chat", "openai-responses", "openai-embeddings", "openai-speech", "openai-transcriptions"];
+  hostile.push("openai-realtime");
   const embed = { input_tokens: "1" };
   return catalogText({
     upstreams: {
@@ -72,6 +73,7 @@ function catalogOf(fakeUrl: string, hostileUrl: string): string {
       embedded: single("hostile", "openai-embeddings", embed),
       "embedded-at-gemini": single("hostile-gemini", "openai-embeddings", embed),
       spoken: single("hostile", "openai-speech", { characters: "1" }),
+      talk: single("hostile", "openai-realtime", { media_ms: "1" }),
       transcribed: single("hostile", "openai-transcriptions", { media_ms: "1" }),
     },
   });

@@ -40,13 +40,13 @@ function codeIn(last: Buffer): string {
 }
 
 /** Makes the handshake; gives the status that it was answered. What comes behind is not kept. */
-export async function openSocket({ relayUrl, secret }: Victim, fields = ""): Promise<Opened> {
+export async function openSocket({ relayUrl, secret }: Victim, fields = "", path = "/v1/responses"): Promise<Opened> {
   const { hostname, port } = new URL(relayUrl);
   const socket = connect(Number(port), hostname).on("error", () => undefined);
   let last: Buffer = Buffer.alloc(0);
   const ended = new Promise<string>((resolve) => socket.once("close", () => resolve(codeIn(last))));
   socket.write(
-    `GET /v1/responses HTTP/1.1\r\nHost: relay\r\nAuthorization: Bearer ${secret}\r\nConnection: Upgrade\r\n` +
+    `GET ${path} HTTP/1.1\r\nHost: relay\r\nAuthorization: Bearer ${secret}\r\nConnection: Upgrade\r\n` +
       `Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: ${"A".repeat(22)}==\r\n${fields}\r\n`,
   );
   const first = new Promise<string>((resolve) => socket.once("data", (chunk) => resolve(chunk.toString("latin1"))));

@@ -167,6 +167,18 @@ const unread: Strike = async (victim) => {
   return "left";
 };
 
+/** Sessions whose provider says large things, of which nothing is read. */
+const unreadSessions: Strike = async (victim) => {
+  const opened = await Promise.all(
+    Array.from({ length: 120 }, () => openSocket(victim, "", "/v1/realtime?model=talk")),
+  );
+  for (const { socket } of opened) socket.pause();
+  await pause(10_000);
+  const statuses = opened.map(({ status }) => status);
+  leave(opened);
+  return told(statuses);
+};
+
 const inflating = "Sec-WebSocket-Extensions: permessage-deflate\r\n";
 const bomb = (): Buffer => {
   const payload = deflateRawSync(large(',"input":"', "x", '"}', 256 * mebibyte), { level: 1 });
@@ -214,4 +226,5 @@ export const sockets: Attack[] = [
   { name: "2,400 turns at once", prepare: () => manyTurns },
   { name: "2,400 turns without money", prepare: () => poorTurns },
   { name: "50 readers of sockets who read nothing", prepare: () => unread },
+  { name: "120 sessions of frames of 15 MB that nobody reads", prepare: () => unreadSessions },
 ];

@@ -81,7 +81,7 @@ export class CallerSocket implements HeldSocket {
     this.headers = turnHeaders(opened.headers);
     this.kept = new KeptResponses(opened.keep);
     this.intake = new Intake(opened.intake);
-    this.link = new TurnLink(relay, opened.rid, opened.refusedSockets);
+    this.link = new TurnLink(relay, { rid: opened.rid, accountId: this.accountId }, opened.refusedSockets);
     this.lanes = new Lanes(
       (turn) => this.takeTurn(turn),
       () => this.onIdle(),

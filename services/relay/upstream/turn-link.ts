@@ -1,7 +1,9 @@
 import type { IncomingMessage } from "node:http";
+import type { Duplex } from "node:stream";
 import { WebSocket } from "ws";
 import type { Logger } from "#shared/process/log.ts";
 import type { Upstream } from "#shared/catalog/upstreams.ts";
+import type { ReplyRoom } from "../http/reply-room.ts";
 import type { Metrics } from "../metrics.ts";
 import { isSeenByProxy, socketAddress, socketOptions } from "./socket-options.ts";
 import { TurnSocket, type Made } from "./turn-socket.ts";
@@ -17,10 +19,14 @@ export type LinkDeps = {
   metrics: Pick<Metrics, "upstreamSockets" | "upstreamTurns">;
   log: Logger;
   limits: { maxEventBytes: number };
+  replies: ReplyRoom;
 };
 
 /** What the process has learnt: until when upstreams are asked for no sockets, by their id. */
 export type RefusedSockets = Map<string, number>;
+
+/** The caller's socket, and whose it is. */
+type SocketOwner = { rid: string; accountId: string };
 
 type Handshake = { path: string; headers: readonly string[] };
 
@@ -30,17 +36,16 @@ type Handshake = { path: string; headers: readonly string[] };
  */
 export class TurnLink {
   private readonly deps: LinkDeps;
-  /** Of the caller's socket. */
-  private readonly rid: string;
+  private readonly owner: SocketOwner;
   private readonly refused: RefusedSockets;
   private socket: TurnSocket | undefined;
   private isOpening = false;
   private isClosed = false;
   private elsewhere = "";
 
-  constructor(deps: LinkDeps, rid: string, refused: RefusedSockets) {
+  constructor(deps: LinkDeps, owner: SocketOwner, refused: RefusedSockets) {
     this.deps = deps;
-    this.rid = rid;
+    this.owner = owner;
     this.refused = refused;
   }
 
@@ -89,15 +94,17 @@ export class TurnLink {
       handshakeTimeout: upstream.connectTimeoutMs + upgradeMs,
     });
     const webSocket = new WebSocket(socketAddress(upstream, path), options);
-    const isOpen = await opened(webSocket);
+    const connection = await opened(webSocket);
     this.isOpening = false;
-    if (!isOpen || this.isClosed) {
+    if (!connection || this.isClosed) {
       webSocket.terminate();
-      if (!isOpen) this.refuse(upstream);
+      if (!connection) this.refuse(upstream);
       return undefined;
     }
     this.deps.metrics.upstreamSockets.inc();
-    const socket = new TurnSocket(webSocket, upstream.id, (code) => this.onClosed(socket, upstream, code));
+    const place = this.deps.replies.open(this.owner.accountId);
+    const taken = { webSocket, connection, upstreamId: upstream.id };
+    const socket = new TurnSocket(taken, place, (code) => this.onClosed(socket, upstream, code));
     this.socket = socket;
     return socket.reserve() ? socket : undefined;
   }
@@ -105,7 +112,7 @@ export class TurnLink {
   private onClosed(socket: TurnSocket, { name }: Upstream, code: number): void {
     const { metrics, log } = this.deps;
     metrics.upstreamSockets.dec();
-    if (!socket.isLeaving) log.warn({ socket: this.rid, upstream: name, code }, "upstream socket lost");
+    if (!socket.isLeaving) log.warn({ socket: this.owner.rid, upstream: name, code }, "upstream socket lost");
   }
 
   private refuse({ id }: Upstream): void {
@@ -115,13 +122,14 @@ export class TurnLink {
   }
 }
 
-function opened(webSocket: WebSocket): Promise<boolean> {
+/** The connection under it, when it has opened. */
+function opened(webSocket: WebSocket): Promise<Duplex | undefined> {
   return new Promise((resolve) => {
-    webSocket.once("open", () => resolve(true));
-    webSocket.on("error", () => resolve(false));
+    webSocket.once("upgrade", ({ socket }) => webSocket.once("open", () => resolve(socket)));
+    webSocket.on("error", () => resolve(undefined));
     webSocket.once("unexpected-response", (_request, response: IncomingMessage) => {
       response.destroy();
-      resolve(false);
+      resolve(undefined);
     });
   });
 }

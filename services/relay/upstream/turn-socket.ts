@@ -1,8 +1,11 @@
 import { errors } from "undici";
+import type { Duplex } from "node:stream";
 import type { WebSocket } from "ws";
 import { member, stringOf } from "../dialects/dialect.ts";
 import { eventJson } from "../dialects/sse.ts";
+import type { ReplyPlace } from "../http/reply-room.ts";
 import { Flow } from "./flow.ts";
+import { FrameRoom } from "./frame-room.ts";
 import { SendError, type Answer, type UpstreamRequest } from "./send.ts";
 
 // Within a text, quotes are escaped, so that this is met in no text.
@@ -94,6 +97,16 @@ export class TurnAnswer extends Flow implements Answer {
     this.socket.cut();
   }
 
+  /** Nothing is read for want of room, which is not the upstream's silence. */
+  stopClock(): void {
+    clearTimeout(this.waiting);
+  }
+
+  startClock(): void {
+    const { firstByteTimeoutMs, idleTimeoutMs } = this.request;
+    if (!this.isOver) this.wait(this.status === 0 ? firstByteTimeoutMs : idleTimeoutMs);
+  }
+
   private begin(): void {
     this.status = 200;
     this.headers = { "content-type": "text/event-stream" };
@@ -158,27 +171,45 @@ export class TurnAnswer extends Flow implements Answer {
   }
 }
 
+export type TakenSocket = { webSocket: WebSocket; connection: Duplex; upstreamId: string };
+
 /** A socket to an upstream, which runs one turn at a time. */
 export class TurnSocket {
   readonly upstreamId: string;
   readonly openedAtMs = performance.now();
   private readonly webSocket: WebSocket;
+  private readonly room: FrameRoom;
   private turn: TurnAnswer | undefined;
+  private isPaused = false;
+  /** Of frames that were given on while nobody took more. */
+  private keptBytes = 0;
   private isTaken = false;
   /** Whether the relay has done with it. */
   isLeaving = false;
   private seenAtMs = this.openedAtMs;
   private pingedAtMs = this.openedAtMs;
 
-  constructor(webSocket: WebSocket, upstreamId: string, onClosed: (code: number) => void) {
+  constructor({ webSocket, connection, upstreamId }: TakenSocket, place: ReplyPlace, onClosed: (code: number) => void) {
     this.webSocket = webSocket;
     this.upstreamId = upstreamId;
+    const hold = (): void => {
+      webSocket.pause();
+      this.turn?.stopClock();
+    };
+    const free = (): void => {
+      if (this.isPaused) return;
+      this.turn?.startClock();
+      webSocket.resume();
+    };
+    this.room = new FrameRoom(place, { unreadBytes: () => this.keptBytes, hold, free });
+    this.room.watch(webSocket, connection);
     webSocket.on("message", (data, isBinary) => this.receive(data as Buffer, isBinary));
     webSocket.on("pong", () => (this.seenAtMs = performance.now()));
     webSocket.on("error", () => undefined);
     webSocket.once("close", (code) => {
       const { turn } = this;
       this.turn = undefined;
+      this.room[Symbol.dispose]();
       onClosed(code);
       turn?.lose(code);
     });
@@ -226,11 +257,15 @@ export class TurnSocket {
   }
 
   pause(): void {
+    this.isPaused = true;
     this.webSocket.pause();
   }
 
   resume(): void {
-    this.webSocket.resume();
+    this.isPaused = false;
+    this.keptBytes = 0;
+    this.room.settle();
+    if (!this.room.isWaiting) this.webSocket.resume();
   }
 
   /** Whoever does not answer for so long is gone; what runs has limits of its own. */
@@ -245,6 +280,12 @@ export class TurnSocket {
 
   private receive(bytes: Buffer, isBinary: boolean): void {
     this.seenAtMs = performance.now();
+    this.take(bytes, isBinary);
+    if (this.isPaused) this.keptBytes += bytes.length;
+    this.room.passed(bytes.length);
+  }
+
+  private take(bytes: Buffer, isBinary: boolean): void {
     // What nobody asked for.
     if (!this.turn) return;
     if (isBinary) return this.cut();

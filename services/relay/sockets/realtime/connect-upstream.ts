@@ -1,5 +1,6 @@
 import { once } from "node:events";
 import type { IncomingHttpHeaders, IncomingMessage } from "node:http";
+import type { Duplex } from "node:stream";
 import { WebSocket, type ClientOptions } from "ws";
 import type { Upstream } from "#shared/catalog/upstreams.ts";
 import type { Relay } from "../../call.ts";
@@ -24,7 +25,7 @@ const errorTimeoutMs = 2_000;
 const maxHandshakeMs = 30_000;
 
 /** A session's connection to its provider; it does not flow yet. */
-export type UpstreamSocket = { webSocket: WebSocket; route: Route; place: Place };
+export type UpstreamSocket = { webSocket: WebSocket; connection: Duplex; route: Route; place: Place };
 
 type Asked = { rid: string; accountId: string; headers: IncomingHttpHeaders; isGone: () => boolean };
 
@@ -62,9 +63,10 @@ async function readRefusal(response: IncomingMessage): Promise<unknown> {
   return eventJson(text);
 }
 
+type Taken = Pick<UpstreamSocket, "webSocket" | "connection">;
 type Refused = { failure: Failure; isFinal: boolean };
 
-async function ask(route: Route, place: Place, asked: Asked, relay: Relay): Promise<WebSocket | Refused> {
+async function ask(route: Route, place: Place, asked: Asked, relay: Relay): Promise<Taken | Refused> {
   const { upstream, model } = route;
   const attempt: Attempt = { rid: asked.rid, place };
   // A proxy of plain HTTP would see the credential.
@@ -73,6 +75,8 @@ async function ask(route: Route, place: Place, asked: Asked, relay: Relay): Prom
   }
   const webSocket = new WebSocket(addressOf(upstream, model), optionsOf(upstream, asked));
   const refused = Promise.withResolvers<IncomingMessage>();
+  let connection: Duplex | undefined;
+  webSocket.once("upgrade", ({ socket }) => (connection = socket));
   webSocket.once("unexpected-response", (_request, response) => refused.resolve(response));
   // At once: its first event may have come with its yes, and nobody listens yet.
   webSocket.once("open", () => webSocket.pause());
@@ -86,13 +90,12 @@ async function ask(route: Route, place: Place, asked: Asked, relay: Relay): Prom
     countFault(relay.metrics, upstream.name, faultOfError(error));
     return { failure: { name: error.failureName, cause: thrown }, isFinal: false };
   }
+  webSocket.on("error", () => undefined);
   if (!response) {
     learn(relay, attempt, "answered", "up");
-    webSocket.on("error", () => undefined);
-    return webSocket;
+    return { webSocket, connection: connection as unknown as Duplex };
   }
   opened.catch(() => undefined);
-  webSocket.on("error", () => undefined);
   const status = response.statusCode ?? 0;
   const failure = upstreamFailure(status, await readRefusal(response), dialect, upstream);
   webSocket.terminate();
@@ -117,7 +120,7 @@ export async function connectUpstream(routes: readonly Route[], asked: Asked, re
       continue;
     }
     const answer = await ask(route, place, asked, relay);
-    if (answer instanceof WebSocket) return { webSocket: answer, route, place };
+    if ("webSocket" in answer) return { ...answer, route, place };
     relay.health.leave(place);
     told = answer.failure;
     if (answer.isFinal) break;

@@ -1,10 +1,16 @@
 import type { WebSocket } from "ws";
+import { roomInTurn } from "../../http/turn-share.ts";
+
+// Smaller ones are read in no time.
+const largeBytes = 8_192;
+
+type Frame = [bytes: Buffer, isBinary: boolean];
 
 /** Takes the frames of a socket one after the other, each when the one before has been dealt with. */
 export class Inbox {
   private readonly source: WebSocket;
   private readonly take: (bytes: Buffer, isBinary: boolean) => void | Promise<void>;
-  private readonly waiting: [bytes: Buffer, isBinary: boolean][] = [];
+  private readonly waiting: Frame[] = [];
   private isBusy = false;
   private isHeld = false;
 
@@ -36,11 +42,12 @@ export class Inbox {
 
   private async run(bytes: Buffer, isBinary: boolean): Promise<void> {
     this.isBusy = true;
-    const dealt = this.take(bytes, isBinary);
-    if (dealt) await dealt;
-    for (let next = this.waiting.shift(); next; next = this.waiting.shift()) {
-      const more = this.take(...next);
-      if (more) await more;
+    for (let next: Frame | undefined = [bytes, isBinary]; next; next = this.waiting.shift()) {
+      // Many sockets may have a large one in the same turn.
+      const room: Promise<void> | undefined = next[0].length > largeBytes ? roomInTurn() : undefined;
+      if (room) await room;
+      const dealt = this.take(...next);
+      if (dealt) await dealt;
     }
     this.isBusy = false;
     if (!this.isHeld) this.source.resume();

@@ -13,7 +13,8 @@ import { readKey, refusalOfBody } from "../../http/read.ts";
 import { isClientSecret, openClientSecret, type ClientSecret } from "./client-secret.ts";
 import { connectUpstream } from "./connect-upstream.ts";
 import { HeldAhead } from "./held-ahead.ts";
-import { rulesOf, type SessionStart } from "./session.ts";
+import { rulesOf } from "./rules.ts";
+import type { SessionStart } from "./session.ts";
 import { SessionContext } from "./session-context.ts";
 import { SessionTime } from "./session-time.ts";
 

@@ -17,16 +17,19 @@ import type { BodyShare } from "../../http/body-budget.ts";
 import { refusalOfBody } from "../../http/read.ts";
 import { noteRefusal } from "../../report/refusals.ts";
 import { cleanerOf } from "../../upstream/failure.ts";
+import { FrameRoom } from "../../upstream/frame-room.ts";
 import { Intake } from "../intake.ts";
 import { closeSocket, type HeldSocket, type SocketEnd, type SocketLimits, type ToldEnd } from "../socket-end.ts";
 import type { UpstreamSocket } from "./connect-upstream.ts";
 import type { HeldAhead, HeldFor } from "./held-ahead.ts";
 import { Asked } from "./asked.ts";
+import { errorEvent, failureEvent, otherWriter, tooOld } from "./error-events.ts";
 import { Inbox } from "./inbox.ts";
+import { rulesOf } from "./rules.ts";
 import { isOfConversation, isWhole, responseIdOf, Responses, type Reported } from "./responses.ts";
 import type { SessionContext } from "./session-context.ts";
 import { SessionTime } from "./session-time.ts";
-import { itemIdOf, Transcripts, transcriberAt } from "./transcripts.ts";
+import { itemIdOf, Transcripts } from "./transcripts.ts";
 
 const dialect = dialects["openai-realtime"];
 
@@ -63,27 +66,6 @@ const countingMs = 5_000;
 
 const ignore = (): void => undefined;
 
-const otherWriter: Failure = {
-  name: "field_invalid",
-  detail: "field session.audio.input.transcription.model cannot change before the one in use has written all down",
-};
-
-const tooOld = {
-  type: "invalid_request_error",
-  code: "session_expired",
-  message: "Your session hit the maximum duration of 60 minutes.",
-  param: null,
-};
-
-const errorEvent = (rid: string, error: object): string =>
-  JSON.stringify({ type: "error", event_id: `event_${rid}`, error });
-
-/** A failure in the words of the endpoints over HTTP. */
-function failureEvent(failure: Failure, rid: string, eventId: string | undefined): string {
-  const { error } = JSON.parse(dialect.writeError(renderFailure(failure, dialect.format))) as { error: object };
-  return errorEvent(rid, { ...error, event_id: eventId ?? null });
-}
-
 /** A session of a caller with a provider: passes events both ways, and holds and charges what they cost. */
 export class RealtimeSession implements HeldSocket {
   readonly accountId: string;
@@ -101,6 +83,7 @@ export class RealtimeSession implements HeldSocket {
   private readonly intake: Intake;
   private readonly fromCaller: Inbox;
   private readonly fromUpstream: Inbox;
+  private readonly room: FrameRoom;
   private readonly reported: Reported;
   private readonly clean: ReturnType<typeof cleanerOf>;
   private readonly openedAtMs = performance.now();
@@ -136,6 +119,7 @@ export class RealtimeSession implements HeldSocket {
     upstream.webSocket.once("close", (code) => this.upstreamGone(code));
     this.fromCaller = new Inbox(webSocket, (bytes, isBinary) => this.receive(bytes, isBinary));
     this.fromUpstream = new Inbox(upstream.webSocket, (bytes) => this.pass(bytes));
+    this.room = this.watchRoom();
     ahead.onCut = this.onCut;
     this.fromCaller.hold();
     this.fromUpstream.hold();
@@ -160,12 +144,25 @@ export class RealtimeSession implements HeldSocket {
     if (this.responses.size === 0 && nowMs - this.busyAtMs > idleMs) this.finish("idle", EndCause.COMPLETE);
     if (this.intake.isSlow(nowMs)) this.finish("slow_frame", EndCause.CLIENT_GONE);
     const { idleTimeoutMs } = this.start.upstream.route.upstream;
-    if (this.responses.isSilent(nowMs, idleTimeoutMs)) this.finish("upstream", EndCause.UPSTREAM_TIMEOUT);
+    if (!this.room.isWaiting && this.responses.isSilent(nowMs, idleTimeoutMs))
+      this.finish("upstream", EndCause.UPSTREAM_TIMEOUT);
     const silentMs = nowMs - this.seenAtMs;
     if (silentMs > 3 * pingMs) this.cut("silent");
     else if (silentMs > pingMs && nowMs - this.pingedAtMs > pingMs) this.ping(nowMs);
     this.time?.tick(nowMs);
     this.asked.check(nowMs, countingMs);
+  }
+
+  private watchRoom(): FrameRoom {
+    const { upstream } = this.start;
+    const place = this.relay.replies.open(this.accountId);
+    const room = new FrameRoom(place, {
+      unreadBytes: () => this.opened.webSocket.bufferedAmount,
+      hold: () => this.fromUpstream.hold(),
+      free: () => this.freeIfRoom(),
+    });
+    room.watch(upstream.webSocket, upstream.connection);
+    return room;
   }
 
   private ping(nowMs: number): void {
@@ -255,12 +252,19 @@ export class RealtimeSession implements HeldSocket {
 
   /** Passes an event of the provider, when what it costs is on the books. */
   private async pass(bytes: Buffer): Promise<void> {
+    const { length } = bytes;
+    await this.passOn(bytes);
+    this.room.passed(length);
+  }
+
+  private async passOn(bytes: Buffer): Promise<void> {
     const text = bytes.toString();
     const event = hasManyMarks(bytes, maxMarks) ? undefined : eventJson(text);
     const type = stringOf(member(event, "type"));
     if (type === undefined) return this.fail({ name: "upstream_invalid", cause: "a frame that is no event" });
     try {
-      this.send(await this.account(event, type, text));
+      const told = await this.account(event, type, text);
+      this.send(told === text ? bytes : told);
       if (type === "response.done") await this.afterResponse();
       if (type === "conversation.item.input_audio_transcription.completed") await this.transcripts.prepare();
     } catch (thrown) {
@@ -322,19 +326,23 @@ export class RealtimeSession implements HeldSocket {
     return JSON.stringify({ ...(event as object), error: told });
   }
 
-  private send(text: string): void {
+  private send(text: string | Buffer): void {
     const { webSocket } = this.opened;
     if (webSocket.readyState !== 1) return;
-    webSocket.send(text, () => this.freeIfRoom());
+    webSocket.send(text, { binary: false }, () => this.freeIfRoom());
     if (webSocket.bufferedAmount <= maxBufferedBytes) return;
-    if (this.unreadSinceMs === Infinity) this.unreadSinceMs = performance.now();
+    if (this.unreadSinceMs === Infinity) {
+      this.unreadSinceMs = performance.now();
+      this.room.awaitReader(() => this.cut("not_reading"));
+    }
     this.fromUpstream.hold();
   }
 
   private freeIfRoom(): void {
     if (this.opened.webSocket.bufferedAmount <= maxBufferedBytes) {
       this.unreadSinceMs = Infinity;
-      this.fromUpstream.free();
+      this.room.settle();
+      if (!this.room.isWaiting) this.fromUpstream.free();
     }
     const hasRoom = this.start.upstream.webSocket.bufferedAmount <= maxBufferedBytes;
     if (hasRoom && !this.isTooFast()) this.fromCaller.free();
@@ -406,6 +414,7 @@ export class RealtimeSession implements HeldSocket {
     ahead.end();
     void this.transcripts.close();
     this.intake.release();
+    this.room[Symbol.dispose]();
     this.relay.health.leave(upstream.place);
     upstream.webSocket.close();
     setTimeout(() => upstream.webSocket.terminate(), countingMs).unref();
@@ -440,22 +449,4 @@ export class RealtimeSession implements HeldSocket {
     this.relay.log.info({ rid, code, running: this.responses.size }, "the provider ended a session");
     this.finish("upstream", EndCause.UPSTREAM_CUT);
   }
-}
-
-/** What the events of a session may do. */
-export function rulesOf(
-  { model, upstream, allowedModels }: Pick<SessionStart, "model" | "upstream" | "allowedModels">,
-  { catalog }: Pick<Relay, "catalog">,
-): EventRules {
-  const { route } = upstream;
-  return {
-    model: model.id,
-    upstreamModel: route.model,
-    transcriberOf: (name) => {
-      if (allowedModels.length > 0 && !allowedModels.includes(name)) return undefined;
-      return transcriberAt(catalog.current().models.get(name), route.upstream.name);
-    },
-    sharesPrompts: model.sharedState?.has("prompt") ?? false,
-    sharesVoices: model.sharedState?.has("voice") ?? false,
-  };
 }
