@@ -3,6 +3,7 @@ import { after, before, test } from "node:test";
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import pg from "pg";
 import { AccountStatus, KeyStatus } from "#proto/authquota/v1/authquota_pb.ts";
+import { query } from "#shared/testing/postgres.ts";
 import { hashOf, startAppWorld, type AppEnvironment } from "./testing/app-world.ts";
 
 let world: AppEnvironment;
@@ -29,6 +30,27 @@ test("an account is made once, with an id of its own or a given one", async () =
   await admin.createAccount({ name: "Given", accountId: "given-1" });
   const again = admin.createAccount({ name: "Given", accountId: "given-1" });
   await assert.rejects(again, { code: "already_exists", message: "account given-1 exists already" });
+});
+
+test("an account has at most 1,000 keys that are not deleted, however many are made at once", async () => {
+  const { account } = await admin.createAccount({ name: "Many" });
+  const accountId = account?.accountId ?? "";
+  await query(
+    world.ownerUrl,
+    `INSERT INTO auth_quota.key (key_id, account_id, key_hash, secret_prefix, name)
+     SELECT 'full_' || n, '${accountId}', sha256(('full' || n)::bytea), 'sk-full', ''
+     FROM generate_series(1, 997) AS n`,
+  );
+  const making = Array.from({ length: 16 }, () => admin.createKey({ accountId, name: "k" }));
+  const made = (await Promise.allSettled(making)).filter(({ status }) => status === "fulfilled");
+  assert.equal(made.length, 3);
+  const full = { code: "failed_precondition", message: "the account has 1000 keys already" };
+  await assert.rejects(admin.createKey({ accountId, name: "k" }), full);
+  // Every one of them is listed, so that it can be stopped.
+  const { keys } = await admin.listKeys({ accountId });
+  assert.equal(keys.length, 1_000);
+  await admin.deleteKey({ keyId: "full_1" });
+  assert.ok((await admin.createKey({ accountId, name: "k" })).secret);
 });
 
 test("how many calls may be under way is set for accounts and keys", async () => {

@@ -97,14 +97,13 @@ export function createKeyDatabase(link: LedgerLink, payers: readonly Payer[]): D
       },
     ],
   ];
-  return {
-    query: <Row>(statement: string, values: unknown[]) =>
-      readLedger(link, () => {
-        const found = answers.find(([pattern]) => pattern.test(statement));
-        if (!found) throw new Error(`the simulated database does not know: ${statement}`);
-        return found[1](values) as Row[];
-      }),
-  };
+  const query = <Row>(statement: string, values: unknown[]): Promise<Row[]> =>
+    readLedger(link, () => {
+      const found = answers.find(([pattern]) => pattern.test(statement));
+      if (!found) throw new Error(`the simulated database does not know: ${statement}`);
+      return found[1](values) as Row[];
+    });
+  return { query, transaction: (work) => work(query) };
 }
 
 function beginMove(moved: Map<string, Place>, [id, shard = 0, movingTo = 0, after = 0]: number[]): Place {

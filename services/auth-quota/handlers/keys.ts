@@ -46,6 +46,7 @@ type KeyHandlers = Pick<
 
 const secretBytes = 32;
 const prefixLength = 10;
+// As many as are listed: a key that nobody is shown could be neither stopped nor deleted.
 const maxKeys = 1_000;
 const maxFound = 100;
 
@@ -62,7 +63,7 @@ export function keyHandlers(
     createKey: async (request) => {
       const { accountId, name, expiresAt, limitNanos, limitPeriod, models, maxConcurrent } = request;
       const secret = `sk-${randomBytes(secretBytes).toString("base64url")}`;
-      const row = await insertKey(database, {
+      const made = {
         keyId: `key_${randomBytes(12).toString("hex")}`,
         accountId: checkId("account_id", accountId),
         keyHash: hash("sha256", secret, "buffer"),
@@ -76,8 +77,10 @@ export function keyHandlers(
         requestsPerMinute: checkRate("requests_per_minute", request.requestsPerMinute),
         addresses: checkAddresses("addresses", request.addresses),
         tags: checkTags("tags", request.tags),
-      });
+      };
+      const row = await insertKey(database, made, maxKeys);
       if (!row) throw accountNotFound(accountId);
+      if (row === "full") throw new ServiceError("failed_precondition", `the account has ${maxKeys} keys already`);
       await push.key(row);
       return { key: toKey(row), secret };
     },

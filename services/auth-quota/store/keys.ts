@@ -9,7 +9,6 @@ import {
   type RawBudget,
 } from "./budgets.ts";
 import type { Database } from "./postgres.ts";
-import { isDangling } from "./postgres.ts";
 
 /** A row of auth_quota.key; the hash is in `row` only. */
 export type KeyRow = Budget & {
@@ -81,8 +80,11 @@ const fromRaw = (raw: RawRow): KeyRow => ({
   version: BigInt(raw.version),
 });
 
-/** Adds a key; undefined when its account does not exist. The first period of a budget has begun already. */
-export async function insertKey(database: Database, key: NewKey): Promise<KeyRow | undefined> {
+/**
+ * Adds a key; undefined when its account does not exist, "full" when it has the most that it may. The first period of a
+ * budget has begun already.
+ */
+export async function insertKey(database: Database, key: NewKey, most: number): Promise<KeyRow | "full" | undefined> {
   const statement = `insert into auth_quota.key
     (key_id, account_id, key_hash, secret_prefix, name, expires_at, limit_nanos, models, max_concurrent,
       budget_nanos, budget_period, budget_from, requests_per_minute, addresses, tags)
@@ -94,12 +96,14 @@ export async function insertKey(database: Database, key: NewKey): Promise<KeyRow
   const { budgetPeriod, requestsPerMinute, addresses, tags } = key;
   const settings = [name, expiresAt, limitNanos, models, maxConcurrent, budgetPeriod, requestsPerMinute, addresses];
   const values = [keyId, accountId, keyHash, secretPrefix, ...settings, tags];
-  try {
-    return (await database.query<RawRow>(statement, values)).map(fromRaw)[0];
-  } catch (error) {
-    if (isDangling(error)) return undefined;
-    throw error;
-  }
+  return database.transaction(async (query) => {
+    // Keys of the same account are added one after the other, or many at once would all count the same.
+    const lock = "select from auth_quota.account where account_id = $1 for no key update";
+    if ((await query(lock, [accountId])).length === 0) return undefined;
+    const count = "select from auth_quota.key where account_id = $1 and status <> 'deleted' limit $2";
+    if ((await query(count, [accountId, most])).length >= most) return "full";
+    return (await query<RawRow>(statement, values)).map(fromRaw)[0];
+  });
 }
 
 /**

@@ -1,14 +1,19 @@
 import pg from "pg";
 import { ServiceError } from "#shared/process/errors.ts";
 import type { Logger } from "#shared/process/log.ts";
+import { inTransaction, type Queryable } from "#shared/stores/postgres.ts";
 
 const queryTimeoutMs = 5_000;
 
 /** A pool of connections to PostgreSQL. */
 export type Database = {
   /** Runs one statement. Rejects with `unavailable` when PostgreSQL does not answer; its own errors pass through. */
-  query: <Row extends pg.QueryResultRow>(statement: string, values: unknown[]) => Promise<Row[]>;
+  query: Query;
+  /** Runs statements in one transaction: all of it is committed, or none. Rejects as `query` does. */
+  transaction: <T>(work: (query: Query) => Promise<T>) => Promise<T>;
 };
+
+type Query = <Row extends pg.QueryResultRow>(statement: string, values: unknown[]) => Promise<Row[]>;
 
 /** Opens connections when they are needed, so that the service can start before PostgreSQL does. */
 export function connectPostgres(url: string, log: Logger): Database & AsyncDisposable {
@@ -22,14 +27,22 @@ export function connectPostgres(url: string, log: Logger): Database & AsyncDispo
   });
   // An idle connection that breaks is replaced at its next use; without a listener it would end the process.
   pool.on("error", (error) => log.warn({ err: error }, "postgres connection"));
+  const answered = async <T>(work: () => Promise<T>): Promise<T> => {
+    try {
+      return await work();
+    } catch (error) {
+      if (error instanceof ServiceError || isAnswer(error)) throw error;
+      throw new ServiceError("unavailable", "the key database is not available", error);
+    }
+  };
+  const queryOn =
+    (db: Queryable): Query =>
+    async <Row extends pg.QueryResultRow>(statement: string, values: unknown[]) =>
+      (await db.query<Row>(statement, values)).rows;
+  const query = queryOn(pool);
   return {
-    query: async <Row extends pg.QueryResultRow>(statement: string, values: unknown[]) => {
-      try {
-        return (await pool.query<Row>(statement, values)).rows;
-      } catch (error) {
-        throw isAnswer(error) ? error : new ServiceError("unavailable", "the key database is not available", error);
-      }
-    },
+    query: (statement, values) => answered(() => query(statement, values)),
+    transaction: (work) => answered(() => inTransaction(pool, (db) => work(queryOn(db)))),
     [Symbol.asyncDispose]: () => pool.end(),
   };
 }
@@ -45,9 +58,4 @@ function isAnswer(error: unknown): boolean {
 /** Whether PostgreSQL refused a row because its key is taken. */
 export function isTaken(error: unknown): boolean {
   return error instanceof pg.DatabaseError && error.code === "23505";
-}
-
-/** Whether PostgreSQL refused a row because what it refers to does not exist. */
-export function isDangling(error: unknown): boolean {
-  return error instanceof pg.DatabaseError && error.code === "23503";
 }

@@ -13,6 +13,7 @@ import { countMembersOfDay, insertMembership } from "../store/memberships.ts";
 import { hasPersonOf, insertPerson } from "../store/people.ts";
 import { endPresented, openSession } from "./open-session.ts";
 import type { Trouble } from "./sign-in-messages.ts";
+import { lockCount } from "../store/lock-count.ts";
 
 /** Most people that an account gets in a day, by whatever way, before nobody joins by a domain any more. */
 const maxMembersOfDay = 200;
@@ -37,6 +38,7 @@ export async function joinByDomain(
     if (!rule) return "unknown";
     // What an owner has said of this very person counts before what holds for all.
     if (await hasInvitationFor(db, rule.accountId, spellings)) return "invited";
+    await lockCount(db, "member", rule.accountId);
     if ((await countMembersOfDay(db, rule.accountId)) >= maxMembersOfDay) return "refused";
     const [address] = spellings;
     if (await hasPersonOf(db, spellings)) return "unknown";

@@ -1,5 +1,6 @@
 import { randomUUID } from "node:crypto";
 import type { Queryable } from "#shared/stores/postgres.ts";
+import { lockCount } from "./lock-count.ts";
 
 /** Where an account has its events sent to. */
 export type Webhook = { webhookId: string; accountId: string; url: string; createdAt: Date };
@@ -33,6 +34,7 @@ export type NewWebhook = Pick<Webhook, "webhookId" | "accountId" | "url"> & { se
 /** Adds one; false when the account has as many as it may. */
 export async function insertWebhook(db: Queryable, webhook: NewWebhook, most: number): Promise<boolean> {
   const { webhookId, accountId, url, sealedSecret, createdBy } = webhook;
+  await lockCount(db, "webhook", accountId);
   const { rowCount } = await db.query(
     `INSERT INTO console.webhook (webhook_id, account_id, url, sealed_secret, created_by)
      SELECT $1, $2, $3, $4, $5 WHERE (SELECT count(*) FROM console.webhook WHERE account_id = $2) < $6`,

@@ -1,6 +1,7 @@
 import { randomUUID } from "node:crypto";
 import type { Queryable } from "#shared/stores/postgres.ts";
 import { personColumns, type Person } from "./people.ts";
+import { lockCount } from "./lock-count.ts";
 
 /** Hours after the sign-in at which a session ends, whatever happens. */
 const sessionHours = 12;
@@ -74,6 +75,7 @@ export type NewSession = {
 export async function insertSession(db: Queryable, opened: NewSession): Promise<string> {
   const sessionId = randomUUID();
   const { tokenHash, personId, isComplete, address, browser, flash, issuer } = opened;
+  await lockCount(db, "session", personId);
   await db.query(
     `INSERT INTO console.session (session_id, token_hash, person_id, is_complete, address, browser, flash, issuer)
      VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`,

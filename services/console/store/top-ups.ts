@@ -1,5 +1,6 @@
 import { randomUUID } from "node:crypto";
 import type { Queryable } from "#shared/stores/postgres.ts";
+import { lockCount } from "./lock-count.ts";
 
 /** A payment that somebody began; the states are those of the migration's comment. */
 export type TopUp = {
@@ -36,6 +37,7 @@ export async function insertTopUp(
   topUp: Pick<TopUp, "accountId" | "personId" | "provider" | "amountNanos" | "savesCard">,
 ): Promise<string | undefined> {
   const { accountId, personId, provider, amountNanos, savesCard } = topUp;
+  await lockCount(db, "top-up", accountId);
   const { rows } = await db.query<{ topUpId: string }>(
     `INSERT INTO console.top_up (top_up_id, account_id, person_id, provider, amount_nanos, saves_card)
      SELECT $1, $2, $3, $4, $5, $6

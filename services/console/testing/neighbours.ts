@@ -137,6 +137,8 @@ function refusalCalls(refused: State["refused"]) {
   } satisfies Partial<UnaryHandlers<typeof AuthQuotaService>>;
 }
 
+const maxKeys = 1_000;
+
 function keyCalls({ accounts, keys, refused }: State) {
   return {
     ...refusalCalls(refused),
@@ -144,6 +146,8 @@ function keyCalls({ accounts, keys, refused }: State) {
       const { accountId, name, expiresAt, limitNanos, limitPeriod, models, requestsPerMinute, addresses, tags } =
         request;
       found(accounts, accountId);
+      if (keys.size >= maxKeys)
+        throw new ServiceError("failed_precondition", `the account has ${maxKeys} keys already`);
       const keyId = `key_${keys.size}`;
       const key = create(KeySchema, {
         keyId,

@@ -19,6 +19,7 @@ import {
   takeLook,
 } from "../../store/domains.ts";
 import { domainsPage, domainsPath } from "./domains-page.ts";
+import { lockCount } from "../../store/lock-count.ts";
 
 const title = "Sign-in by domain";
 const maxDomains = 10;
@@ -72,6 +73,7 @@ async function claim(deps: Deps, request: AccountRequest): Promise<PageResponse>
   if (domain === undefined || role === undefined) return refuse(deps, request);
   const claimedBy = request.visitor.person.personId;
   const problem = await inTransaction(deps.pool, async (db) => {
+    await lockCount(db, "domain", accountId);
     if ((await listDomains(db, accountId)).length >= maxDomains) return `Claim at most ${maxDomains} domains.`;
     const token = createClaimToken();
     if (!(await insertDomain(db, { accountId, domain, token, role, claimedBy }))) return "It is claimed already.";

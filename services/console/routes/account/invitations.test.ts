@@ -22,6 +22,28 @@ const rolesOf = (email: string) =>
   );
 
 describe("an invitation", () => {
+  it("is refused above a hundred that are open, also of requests that come at once", async () => {
+    world.neighbours.addAccount("crowded");
+    const inviting = await join(world, operator.browser, "crowded", "owner");
+    await world.database.sql(
+      `INSERT INTO console.invitation (invitation_id, token_hash, email, account_id, role, invited_by, expires_at)
+       SELECT gen_random_uuid(), sha256(n::text::bytea), n || '@example.org', 'crowded', 'viewer', person_id,
+         now() + interval '1 day'
+       FROM (SELECT person_id FROM console.person LIMIT 1) AS p, generate_series(1, 97) AS n`,
+    );
+    const path = "/accounts/crowded/members";
+    await inviting.browser.get(path);
+    const asked = Array.from({ length: 12 }, (_, at) =>
+      inviting.browser.post(path, { email: `more-${at}@example.org`, role: "viewer" }),
+    );
+    const statuses = (await Promise.all(asked)).map(({ status }) => status);
+    assert.deepEqual(statuses.filter((status) => status === 200).length, 3, statuses.join());
+    assert.match(
+      (await inviting.browser.post(path, { email: "last@example.org", role: "viewer" })).text,
+      /At most 100/,
+    );
+  });
+
   it("of two who accept it at once, one wins", async () => {
     const link = await invite(owner.browser, "acme", "race@example.org", "developer");
     const replica = await world.startReplica();

@@ -51,6 +51,16 @@ describe("making a key", () => {
     assert.ok(!world.logText().includes(secret));
   });
 
+  it("says why there is none of an account that has the most", async () => {
+    await make({ name: "first" });
+    const [key] = world.neighbours.keys.values();
+    assert.ok(key);
+    for (let count = 1; count < 1_000; count += 1) world.neighbours.keys.set(`key_${count}`, key);
+    const { status, text } = await make({ name: "one more" });
+    assert.equal(status, 422);
+    assert.match(text, /The account has as many keys as an account can have\. Delete some first\./);
+  });
+
   it("has a button to copy the secret, and says that reloading makes another key", async () => {
     const { text } = await make({ name: "copied" });
     assert.match(text, /<code class="secret" id="secret">secret-of-/);

@@ -1,6 +1,7 @@
 import { timestampDate, timestampFromDate } from "@bufbuild/protobuf/wkt";
 import { KeyStatus, type Key } from "#proto/authquota/v1/authquota_pb.ts";
 import type { KeyFunds } from "#proto/billing/v1/billing_pb.ts";
+import { ServiceError } from "#shared/process/errors.ts";
 import { isId } from "../../ids.ts";
 import { money } from "../../html/amounts.ts";
 import { ago, badge, button, emptyState, figure, form, nextPage, pageNumberOf, table } from "../../html/controls.ts";
@@ -162,7 +163,7 @@ async function create(deps: Deps, request: AccountRequest): Promise<PageResponse
   const { name, expiresAt, limitNanos, models, requestsPerMinute, addresses, tags } = settings;
   const after = auditSettings(settings);
   const event = { action: "key.create", accountId, target: name, after } as const;
-  const { keyId, secret } = await auditAround(deps, actorOf(request), event, async () => {
+  const created = await auditAround(deps, actorOf(request), event, async () => {
     const made = await deps.authQuota.createKey({
       accountId,
       name,
@@ -175,7 +176,14 @@ async function create(deps: Deps, request: AccountRequest): Promise<PageResponse
     });
     const madeId = made.key?.keyId ?? "";
     return { result: { keyId: madeId, secret: made.secret }, target: madeId, after: { keyId: madeId, ...after } };
+  }).catch((error: unknown) => {
+    if (!(error instanceof ServiceError) || error.code !== "failed_precondition") throw error;
   });
+  if (!created) {
+    request.form.refuse("name", "The account has as many keys as an account can have. Delete some first.");
+    return again("New key", newForm(request));
+  }
+  const { keyId, secret } = created;
   const usable = usableModels((await readLoadedModels(deps.relays))?.models ?? []);
   const isAllowed = (model: LoadedModel): boolean => models.length === 0 || models.includes(model.name);
   const code = snippetTabs(deps.apiUrl.origin, usable.find(isAllowed));

@@ -25,6 +25,7 @@ import { deleteMembership, listMembers, lockMember, setRole, type Member } from 
 import { markForRotation } from "../../store/sessions.ts";
 import { recordAudit, actorOf } from "../../audit-log.ts";
 import { domainsPath } from "./domains-page.ts";
+import { lockCount } from "../../store/lock-count.ts";
 
 const pageSize = 50;
 const maxInvitations = 100;
@@ -146,6 +147,7 @@ async function invite(deps: Deps, request: AccountRequest): Promise<PageResponse
   if (!(await findAccount(deps, accountId))) throw new Problem("not-found");
   const token = createToken();
   const isInvited = await inTransaction(deps.pool, async (db) => {
+    await lockCount(db, "invitation", accountId);
     if ((await listInvitations(db, accountId, maxInvitations)).length >= maxInvitations) return false;
     const invitedBy = request.visitor.person.personId;
     const target = await insertInvitation(db, { tokenHash: hashToken(token), email, accountId, role, invitedBy });

@@ -24,6 +24,7 @@ import { endResets, insertReset, resetHours } from "../../store/password-resets.
 import { listPeople, lockPerson, setStatus, type Person, type PersonLine } from "../../store/people.ts";
 import { deleteOtherSessions } from "../../store/sessions.ts";
 import { recordAudit, actorOf } from "../../audit-log.ts";
+import { lockCount } from "../../store/lock-count.ts";
 
 const pageSize = 50;
 const maxInvitations = 100;
@@ -104,6 +105,7 @@ async function inviteOperator(deps: Deps, request: SignedInRequest): Promise<Pag
   if (email === undefined || !(await proveAgain(deps, request))) return again("People", await list(deps, request));
   const token = createToken();
   await inTransaction(deps.pool, async (db) => {
+    await lockCount(db, "invitation", null);
     if ((await listInvitations(db, null, maxInvitations)).length >= maxInvitations) throw new Problem("refused");
     const invitedBy = request.visitor.person.personId;
     const invitation = { tokenHash: hashToken(token), email, accountId: null, role: "operator", invitedBy } as const;
