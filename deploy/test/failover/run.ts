@@ -1,3 +1,4 @@
+import { setTimeout as pause } from "node:timers/promises";
 import { Finding } from "#proto/billing/v1/billing_pb.ts";
 import { until } from "#shared/testing/until.ts";
 import { type Round, type Scenario, type ScenarioOptions, startScene } from "../chaos/scenario.ts";
@@ -20,6 +21,8 @@ export type Outcome = {
 export type DrillOptions = Pick<ScenarioOptions, "seed" | "callers" | "hasLeases" | "say">;
 
 const reconciledMs = 60_000;
+// Each look makes a report that is kept, of which a day has 50 at most: two waits make up to 40.
+const betweenLooksMs = 3_000;
 
 /** Runs one drill on a system of its own. */
 export async function runDrill(drill: Drill, options: DrillOptions): Promise<Outcome> {
@@ -48,7 +51,9 @@ export async function runDrill(drill: Drill, options: DrillOptions): Promise<Out
 async function untilBooked({ world }: Scenario): Promise<void> {
   const isBooked = async (): Promise<boolean> => {
     const { report } = await world.billing.reconcile({ day: new Date().toISOString().slice(0, 10) });
-    return report?.lines.every(({ check, finding }) => check !== "R4" || finding !== Finding.WRONG) ?? false;
+    if (report?.lines.every(({ check, finding }) => check !== "R4" || finding !== Finding.WRONG)) return true;
+    await pause(betweenLooksMs);
+    return false;
   };
   await until("what was lost is booked again", isBooked, reconciledMs);
 }
@@ -77,8 +82,9 @@ async function reconcile({ world }: Scenario): Promise<{ differenceNanos: bigint
       "reconciliation is clean",
       async () => {
         const found = await look();
-        if (found.differenceNanos !== 0n || found.problems.length > 0) throw new Error(found.problems.join("; "));
-        return found;
+        if (found.differenceNanos === 0n && found.problems.length === 0) return found;
+        await pause(betweenLooksMs);
+        throw new Error(found.problems.join("; "));
       },
       reconciledMs,
     );
