@@ -30,6 +30,7 @@ import { oidcOf } from "./credentials/oidc.ts";
 import { createPasswords } from "./credentials/passwords.ts";
 import { chargeDue, chargePending } from "./top-ups/automatic.ts";
 import { endPlaygroundKeys } from "./playground-key.ts";
+import { createTellAgain } from "./top-ups/tell-again.ts";
 import { settlePendingTopUps } from "./top-ups/settle.ts";
 import { createPayments } from "./payments/settings.ts";
 import { createRelays } from "./relays.ts";
@@ -56,6 +57,7 @@ const alertsMs = 2_000;
 const deliveriesMs = 1_000;
 const chargesMs = 5_000;
 const resealMs = 600_000;
+const tellAgainMs = 600_000;
 
 /** What is outside, where tests have their own. */
 export type Outside = {
@@ -137,6 +139,7 @@ function workByItself(resources: AsyncDisposableStack, deps: Deps): void {
     resources.use(every(sweepMs, () => settlePendingTopUps(paying), log));
     resources.use(every(alertsMs, () => chargeDue(paying), log));
     resources.use(every(chargesMs, () => chargePending(paying), log));
+    resources.use(every(tellAgainMs, createTellAgain(paying), log));
   }
   resources.use(every(alertsMs, () => findCrossings(deps), log));
   resources.use(every(sweepMs, () => endPlaygroundKeys(deps), log));

@@ -25,6 +25,8 @@ export type Checkout = { url: string; reference: string };
 /** How it stands with an order, as the provider tells it. */
 export type Payment = {
   topUpId: string;
+  /** Whose it was when it was begun, as it was told to the provider. */
+  accountId: string;
   reference: string;
   /** open: nothing is decided; expired: nothing will come of it. */
   outcome: "open" | "paid" | "expired";
@@ -65,4 +67,6 @@ export type PaymentProvider = {
   lookUp: (reference: string) => Promise<Payment | undefined>;
   /** Reads what came to the webhook; undefined when it is of no interest. Throws BadSignature. */
   readWebhook: (body: Buffer, signature: string) => Notice | undefined;
+  /** What it has told between two times in milliseconds since 1970, in that order; it keeps that for a month or so. */
+  listNotices: (fromMs: number, untilMs: number) => Promise<Notice[]>;
 };

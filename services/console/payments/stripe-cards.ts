@@ -1,6 +1,6 @@
 import Stripe from "stripe";
 import type { Payment, PaymentProvider } from "./provider.ts";
-import { nanosPerCent, paymentIdOf, topUpIdIn } from "./stripe-ids.ts";
+import { accountIdIn, nanosPerCent, paymentIdOf, topUpIdIn } from "./stripe-ids.ts";
 
 type Calling = <T>(work: () => Promise<T>) => Promise<T>;
 
@@ -78,6 +78,7 @@ export function chargeOf(intent: Stripe.PaymentIntent): Payment | undefined {
   const isPaid = intent.status === "succeeded";
   return {
     topUpId,
+    accountId: accountIdIn(intent.metadata),
     reference: intent.id,
     outcome: isPaid ? "paid" : intent.status === "canceled" ? "expired" : "open",
     paymentId: isPaid ? paymentIdOf(intent.id) : "",

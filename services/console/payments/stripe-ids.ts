@@ -13,3 +13,6 @@ export function topUpIdIn(metadata: Stripe.Metadata | null | undefined): string 
   const topUpId = metadata?.["top_up_id"] ?? "";
   return uuid.test(topUpId) ? topUpId : "";
 }
+
+/** The account that we have put there; empty when it is none. */
+export const accountIdIn = (metadata: Stripe.Metadata | null | undefined): string => metadata?.["account_id"] ?? "";

@@ -35,6 +35,7 @@ describe("a message of Stripe", () => {
     assert.deepEqual(read(paid, headerOf(paid)), {
       kind: "payment",
       payment: {
+        accountId: "acme",
         topUpId,
         reference: "cs_test_vector",
         outcome: "paid",

@@ -2,7 +2,7 @@ import Stripe from "stripe";
 import type { Clock } from "#shared/process/clock.ts";
 import { ServiceError } from "#shared/process/errors.ts";
 import { cardCalls, chargeOf } from "./stripe-cards.ts";
-import { nanosPerCent, paymentIdOf, topUpIdIn } from "./stripe-ids.ts";
+import { accountIdIn, nanosPerCent, paymentIdOf, topUpIdIn } from "./stripe-ids.ts";
 import { BadSignature, type Notice, type Payment, type PaymentProvider } from "./provider.ts";
 import type { Reversal } from "../store/reversals.ts";
 
@@ -69,6 +69,14 @@ export function createStripe({ secretKey, webhookSecrets, apiUrl, clock }: Strip
       reference.startsWith("pi_")
         ? chargeOf(await calling(() => stripe.paymentIntents.retrieve(reference)))
         : paymentOf(await calling(() => stripe.checkout.sessions.retrieve(reference))),
+    listNotices: async (fromMs, untilMs) => {
+      const created = { gte: Math.ceil(fromMs / 1_000), lt: Math.ceil(untilMs / 1_000) };
+      const request = { types: [...noticeTypes], created, limit: 100 };
+      const events = await calling(() => stripe.events.list(request).autoPagingToArray({ limit: maxEvents }));
+      if (events.length === maxEvents) throw new ServiceError("unavailable", "the provider has told too much at once");
+      // The newest come first: https://docs.stripe.com/api/events/list
+      return events.toReversed().flatMap((event) => noticeOf(event) ?? []);
+    },
     readWebhook: (body, signature) => noticeOf(readEvent(stripe, webhookSecrets, { body, signature, clock })),
   };
 }
@@ -109,6 +117,25 @@ function readEvent(
   }
   throw new BadSignature();
 }
+
+// Those of noticeOf(); Stripe lists at most 20 types at a time.
+const noticeTypes = [
+  "checkout.session.completed",
+  "checkout.session.async_payment_succeeded",
+  "checkout.session.async_payment_failed",
+  "checkout.session.expired",
+  "payment_intent.succeeded",
+  "payment_intent.canceled",
+  "charge.refunded",
+  "refund.failed",
+  "refund.updated",
+  "charge.refund.updated",
+  "charge.dispute.created",
+  "charge.dispute.closed",
+  "charge.dispute.funds_withdrawn",
+  "charge.dispute.funds_reinstated",
+];
+const maxEvents = 10_000;
 
 function noticeOf(event: Stripe.Event): Notice | undefined {
   switch (event.type) {
@@ -182,6 +209,7 @@ function paymentOf(session: Stripe.Checkout.Session): Payment | undefined {
   const isPaid = session.payment_status === "paid";
   return {
     topUpId,
+    accountId: accountIdIn(session.metadata),
     reference: session.id,
     outcome: isPaid ? "paid" : session.status === "expired" ? "expired" : "open",
     paymentId: isPaid ? paymentIdOf(session.payment_intent) : "",

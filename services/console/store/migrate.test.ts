@@ -36,6 +36,7 @@ test("migrations that run at the same time, in one database and in another of th
       "0012_todays-role-names",
       "0013_only-todays-role-names",
       "0014_domains",
+      "0015_told-payments",
     ],
   );
 });

@@ -20,13 +20,14 @@ export type Reversal = {
 export type Correction = { paymentId: string; number: number; amountNanos: bigint };
 
 /** Notes what the provider has said; the same message once. */
-export async function insertReversal(db: Queryable, paymentId: string, reversal: Reversal): Promise<void> {
+export async function insertReversal(db: Queryable, paymentId: string, reversal: Reversal): Promise<boolean> {
   const { eventId, what, objectId, amountNanos, createdS } = reversal;
-  await db.query(
+  const { rowCount } = await db.query(
     `INSERT INTO console.reversal (event_id, payment_id, what, object_id, amount_nanos, created_s)
      VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT DO NOTHING`,
     [eventId, paymentId, what, objectId, amountNanos, createdS],
   );
+  return rowCount === 1;
 }
 
 export async function listReversals(db: Queryable, paymentId: string): Promise<Reversal[]> {

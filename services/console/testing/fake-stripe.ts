@@ -24,6 +24,8 @@ export type FakeSession = {
   setup_future_usage: string | null;
 };
 
+type FakeEvent = { id: string; object: "event"; type: string; created: number; data: { object: object } };
+
 type MessageOptions = { secret?: string; timestamp?: number; to?: string; created?: number };
 
 /** Stripe on a port of this machine: sessions, the page on which they are paid, and signed messages to the webhook. */
@@ -42,6 +44,8 @@ export type FakeStripe = AsyncDisposable & {
   failure: number | undefined;
   /** Sends a signed message; tells the status of the answer. */
   tell: (type: string, object: object, telling?: MessageOptions) => Promise<number>;
+  /** What was told, the oldest first. */
+  events: FakeEvent[];
   /** Pays a session without a message. */
   pay: (id: string) => FakeSession;
   cards: FakeCards;
@@ -66,9 +70,17 @@ export async function startFakeStripe({ webhookUrl = "", webhookSecret, port }: 
     pageUrl: server.url,
     failure: undefined,
     cards: createFakeCards(),
+    events: [],
     tell: async (type, object, { secret = webhookSecret, timestamp, to = fake.webhookUrl, created } = {}) => {
       const happened = created ?? Math.floor(Date.now() / 1_000);
-      const event = { id: `evt_${randomUUID()}`, object: "event", type, created: happened, data: { object } };
+      const event: FakeEvent = {
+        id: `evt_${randomUUID()}`,
+        object: "event",
+        type,
+        created: happened,
+        data: { object: structuredClone(object) },
+      };
+      fake.events.push(event);
       const body = JSON.stringify(event, undefined, 2);
       const signature = { "stripe-signature": signHeader(body, secret, timestamp) };
       const headers = { "content-type": "application/json; charset=utf-8", ...signature, ...fake.webhookHeaders };
@@ -95,12 +107,27 @@ async function answer(fake: FakeStripe, request: IncomingMessage, response: Serv
   if (place === "/pay" && session) return method === "POST" ? pay(fake, session, response) : showPay(session, response);
   fake.received.push(received);
   if (fake.failure !== undefined) return json(response, fake.failure, { error: { type: "api_error", message: "no" } });
+  if (method === "GET" && path.startsWith("/v1/events?")) return json(response, 200, listEvents(fake, path));
   const ofCards = fake.cards.answer(received);
   if (ofCards) return json(response, ...ofCards);
   if (place.startsWith("/v1") && method === "GET" && session)
     return json(response, 200, shown(fake, session, received));
   if (place.startsWith("/v1") && method === "POST" && id === "") return json(response, 200, begin(fake, received));
   json(response, 404, { error: { type: "invalid_request_error", code: "resource_missing", message: "No such" } });
+}
+
+/** A page as of https://docs.stripe.com/api/events/list: the newest first. */
+function listEvents({ events }: FakeStripe, path: string): object {
+  const asked = new URL(path, "http://stripe").searchParams;
+  const types = [...asked].filter(([name]) => /^types\[\d*\]$/.test(name)).map(([, type]) => type);
+  const [from, until] = [Number(asked.get("created[gte]")), Number(asked.get("created[lt]"))];
+  const found = events
+    .filter(({ type, created }) => types.includes(type) && created >= from && created < until)
+    .toSorted((one, other) => other.created - one.created);
+  const behind = found.findIndex(({ id }) => id === asked.get("starting_after")) + 1;
+  const limit = Number(asked.get("limit"));
+  const data = found.slice(behind, behind + limit);
+  return { object: "list", url: "/v1/events", data, has_more: found.length > behind + limit };
 }
 
 function shown({ cards }: FakeStripe, session: FakeSession, { path }: ReceivedRequest): object {

@@ -14,7 +14,7 @@ import {
   takePending,
   type TopUp,
 } from "../store/top-ups.ts";
-import { insertReversal } from "../store/reversals.ts";
+import { insertReversal, type Reversal } from "../store/reversals.ts";
 import { correctPending, correctReversed } from "./reverse.ts";
 import { recordAudit, type AuditEvent } from "../audit-log.ts";
 import type { Notice, Payment, PaymentProvider } from "../payments/provider.ts";
@@ -29,14 +29,20 @@ const maxPerPass = 10;
 /** Handles a message of the provider: settles a payment, or takes back what has gone back of one. */
 export async function handleNotice(deps: SettleDeps, notice: Notice, address: string): Promise<void> {
   if (notice.kind === "payment") return settle(deps, notice.payment, reporterOf(deps, address));
-  const { pool, log, metrics, payments } = deps;
+  const { pool, payments } = deps;
   const { paymentId, reversal } = notice;
   if (paymentId === "") return;
   // Messages arrive in any order: a reversed payment may not be reported as paid yet, and is corrected once it is.
-  await insertReversal(pool, paymentId, reversal);
+  const isNew = await insertReversal(pool, paymentId, reversal);
   const topUp = (await findByPayment(pool, paymentId)) ?? (await findNamed(pool, notice.topUpId));
   if (topUp?.provider !== payments.name) return;
-  const { what } = reversal;
+  if (isNew) tellReversal(deps, topUp, { paymentId, what: reversal.what });
+  await correctReversed(deps, paymentId, reporterOf(deps, address));
+}
+
+type ToldReversal = Pick<Reversal, "what"> & { paymentId: string };
+
+function tellReversal({ log, metrics, payments }: SettleDeps, topUp: TopUp, { paymentId, what }: ToldReversal): void {
   metrics.topUps.inc({ provider: payments.name, outcome: what.replace("-", "_") });
   const { topUpId, accountId, state } = topUp;
   log.warn({ topUpId, accountId, paymentId, state, what }, "payment reversed");
@@ -45,7 +51,6 @@ export async function handleNotice(deps: SettleDeps, notice: Notice, address: st
       { topUpId, accountId, paymentId, what },
       "reversed payment was not booked: correct by hand if it was since",
     );
-  await correctReversed(deps, paymentId, reporterOf(deps, address));
 }
 
 const findNamed = async (pool: Deps["pool"], topUpId: string): Promise<TopUp | undefined> =>
@@ -94,7 +99,7 @@ async function book(deps: SettleDeps, { topUp, payment, reporter }: PaidTopUp): 
   let lineId: string;
   try {
     // Billing compares the note, so it must not depend on who reports the payment.
-    const booked = await billing.credit({ accountId, amountNanos, paymentId, note: `top-up ${topUpId}` });
+    const booked = await billing.credit({ accountId, amountNanos, paymentId, note: noteOf(topUp) });
     lineId = booked.line?.lineId ?? "";
   } catch (error) {
     if (!(error instanceof ServiceError) || error.code === "unavailable" || error.code === "internal") throw error;
@@ -113,6 +118,15 @@ async function book(deps: SettleDeps, { topUp, payment, reporter }: PaidTopUp): 
   if (isFirst) metrics.topUps.inc({ provider: payments.name, outcome: "paid" });
   await correctReversed(deps, paymentId, reporter);
 }
+
+/** Books a paid top-up that the ledger has lost; billing knows the payment where it has it after all. */
+export async function bookAgain({ billing, log }: SettleDeps, topUp: TopUp, paymentId: string): Promise<void> {
+  const { topUpId, accountId, amountNanos } = topUp;
+  await billing.credit({ accountId, amountNanos, paymentId, note: noteOf(topUp) });
+  log.error({ topUpId, accountId, paymentId }, "the ledger had lost a payment: it is booked again");
+}
+
+const noteOf = ({ topUpId }: TopUp): string => `top-up ${topUpId}`;
 
 const bookingEvent = ({ topUpId, accountId, state }: TopUp, after: AuditValues): AuditEvent => ({
   action: "top-up.book",
