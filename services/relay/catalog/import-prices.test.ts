@@ -29,11 +29,12 @@ const list = `{
     "input_cost_per_token_above_200k_tokens_priority": 4.5e-06,
     "search_context_cost_per_query": { "search_context_size_low": 0.01, "search_context_size_high": 0.025 },
     "file_search_cost_per_1k_calls": 0.0025,
-    "input_cost_per_image": 0.001, "input_cost_per_token_ultrafast": 9e-06, "output_cost_per_audio_token": 0.0,
+    "input_cost_per_image": 0.001, "input_cost_per_token_decisions": 9e-06, "output_cost_per_audio_token": 0.0,
     "input_cost_per_video_per_second": null
   },
   "talker-2": { "litellm_provider": "acme", "mode": "responses", "max_tokens": 4096,
-    "input_cost_per_token": 5e-08, "output_cost_per_token": 4E-7 },
+    "input_cost_per_token": 5e-08, "output_cost_per_token": 4E-7, "input_cost_per_token_ultrafast": 2e-07,
+    "cache_creation_input_token_cost_above_12hr": 1e-07 },
   "acme/talker-2": { "litellm_provider": "acme", "mode": "chat", "max_tokens": 1,
     "input_cost_per_token": 1, "output_cost_per_token": 1 },
   "vectors": { "litellm_provider": "acme", "mode": "embedding", "max_input_tokens": 8191,
@@ -78,6 +79,11 @@ test("what is imported passes the catalog's own parser, every price to its last 
     [2_500_000_000n, 12_000_000_000n, 3_000_000_000n, 5_000_000_000_000n],
   );
   assert.deepEqual(models.get("talker-2")?.prices.outputTokens, 400_000_000n, "the first of two with one name");
+  assert.equal(models.get("talker-2")?.prices.cacheWrite1hTokens, 100_000_000n, "what is kept for hours, here twelve");
+  assert.deepEqual(
+    models.get("talker-2")?.variants.map(({ where, model }) => [where, model.prices.inputTokens]),
+    [[{ service_tier: "ultrafast" }, 200_000_000n]],
+  );
   assert.deepEqual([...(models.get("vectors")?.dialects ?? [])], ["openai-embeddings"]);
   assert.equal(models.get("painter")?.prices.images, 40_000_000_000_000n);
   assert.equal(models.get("speaker")?.prices.characters, 15_000_000_000n);
@@ -132,7 +138,7 @@ test("nothing about money is dropped in silence: what cannot be said, is 0 or is
       String(pattern),
     );
   isSaid(/talker-1 not said in this catalog: input_cost_per_image: "0\.001"/);
-  isSaid(/talker-1 not said in this catalog: input_cost_per_token_ultrafast: "9e-06"/);
+  isSaid(/talker-1 not said in this catalog: input_cost_per_token_decisions: "9e-06"/);
   isSaid(/talker-1 left out, because it is 0: output_cost_per_audio_token/);
   isSaid(/talker-1 the list does not say what flex above 200000 input tokens costs/);
   isSaid(/vectors left out, because it is 0: output_cost_per_token/);

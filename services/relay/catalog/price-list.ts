@@ -36,7 +36,9 @@ const fields: Record<string, Field> = {
   output_cost_per_token: { bucket: "outputTokens" },
   cache_read_input_token_cost: { bucket: "cacheReadTokens" },
   cache_creation_input_token_cost: { bucket: "cacheWrite5mTokens" },
+  // Anthropic keeps what was written for longer for an hour, OpenAI for twelve.
   cache_creation_input_token_cost_above_1hr: { bucket: "cacheWrite1hTokens" },
+  cache_creation_input_token_cost_above_12hr: { bucket: "cacheWrite1hTokens" },
   output_cost_per_reasoning_token: { bucket: "reasoningTokens" },
   input_cost_per_audio_token: { bucket: "audioInputTokens" },
   output_cost_per_audio_token: { bucket: "audioOutputTokens" },
@@ -53,7 +55,7 @@ const fields: Record<string, Field> = {
   [searchCost]: { bucket: "webSearches", modes: ["chat", "responses"] },
 };
 
-const keyPattern = /^(.+?)(?:_above_(\d{1,5})k_tokens)?(?:_(priority|flex|batches))?$/;
+const keyPattern = /^(.+?)(?:_above_(\d{1,5})k_tokens)?(?:_(priority|ultrafast|flex|batches))?$/;
 
 /** For which calls a price is: all of them, where neither is set. */
 export type ListCondition = { serviceTier: string | undefined; aboveInputTokens: number | undefined };

@@ -44,6 +44,8 @@ export type ChoiceState = {
   /** Whether a delta has come: a message behind it says the same again. */
   hasDelta: boolean;
   hasRefusal: boolean;
+  /** Whether any of its text has a citation. */
+  isCited: boolean;
   reason: string | undefined;
   /** Characters of `content` so far, and before the open text: annotations count from the first of them. */
   contentLength: number;
@@ -64,6 +66,7 @@ export function createChoice(index: number, replyId: string): ChoiceState {
     callCount: 0,
     hasDelta: false,
     hasRefusal: false,
+    isCited: false,
     reason: undefined,
     contentLength: 0,
     textStart: 0,

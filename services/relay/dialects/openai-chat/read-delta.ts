@@ -1,4 +1,5 @@
 import type { AnswerSink } from "../answer.ts";
+import type { Citation } from "../conversation.ts";
 import { readSource } from "../data-url.ts";
 import { deliverPicture, deliverSound } from "../delivered-media.ts";
 import { estimateTokens, member, stringOf } from "../dialect.ts";
@@ -64,8 +65,15 @@ function addCitations(choice: ChoiceState, message: unknown, sink: AnswerSink): 
       ...(start !== undefined && { start: Math.max(start - choice.textStart, 0) }),
       ...(end !== undefined && { end: Math.max(end - choice.textStart, 0) }),
     };
+    choice.isCited = true;
     sink.show({ kind: "block-citation", choice: choice.index, citation });
   }
+}
+
+/** Pages that were found for the answer, as citations of its last text, where no other say where they are cited. */
+function addSources(choice: ChoiceState, sources: readonly Citation[], sink: AnswerSink): void {
+  if (choice.open !== "text" || choice.isCited) return;
+  for (const citation of sources) sink.show({ kind: "block-citation", choice: choice.index, citation });
 }
 
 /** A picture that the model made, as servers of models that draw give it beside the content. */
@@ -113,6 +121,8 @@ function otherThoughts(fields: Record<string, unknown>): string | undefined {
 export function readDelta(choice: ChoiceState, delta: unknown, logprobs: unknown, sink: AnswerSink): boolean {
   if (typeof delta !== "object" || delta === null) return true;
   const fields = delta as Record<string, unknown>;
+  // What a tool of the provider gave back (Mistral); its model's words follow.
+  if (fields["role"] === "tool") return true;
   const { reasoning_content, reasoning, reasoning_details: details } = fields;
   // Compatible servers call their thinking one or the other; some give it under both names, one of which may be empty.
   const thoughts =
@@ -147,7 +157,8 @@ export function takeDelta(choice: ChoiceState, value: unknown): unknown {
 }
 
 /** Ends a choice that has said why. */
-export function finishChoice(choice: ChoiceState, sink: AnswerSink): void {
+export function finishChoice(choice: ChoiceState, sources: readonly Citation[] | undefined, sink: AnswerSink): void {
+  if (sources) addSources(choice, sources, sink);
   endCalls(choice, sink, true);
   closeBlock(choice, sink);
   const { index, reason = "stop", calls, hasRefusal } = choice;

@@ -1,10 +1,12 @@
 import type { AnswerSink, ReadingContext, StreamReader } from "../answer.ts";
+import type { Citation } from "../conversation.ts";
 import { member, stringOf } from "../dialect.ts";
 import { createChunkReader } from "../openai-shared/read-chunks.ts";
 import { isBrokenOff } from "./finish-reasons.ts";
 import { createChoice, type ChoiceState } from "./choice-state.ts";
 import { countExecuted, countShown, createExecutedTools, type ExecutedTools } from "./executed-tools.ts";
 import { finishChoice, readDelta, takeDelta } from "./read-delta.ts";
+import { readSources } from "./sources.ts";
 
 type Reading = {
   id: string;
@@ -13,6 +15,7 @@ type Reading = {
   hasStarted: boolean;
   choices: Map<number, ChoiceState>;
   tools: ExecutedTools;
+  sources: Citation[] | undefined;
   sink: AnswerSink;
 };
 
@@ -20,6 +23,8 @@ type Reading = {
 function readHead(reading: Reading, chunk: unknown, hasChoices: boolean): void {
   const results = member(chunk, "web_search");
   if (results) countShown(results, reading.tools, reading.sink);
+  // With each chunk come all of them so far.
+  if (reading.sink.isShown) reading.sources = readSources(chunk) ?? reading.sources;
   if (reading.hasStarted) return;
   reading.id ||= stringOf(member(chunk, "id")) ?? "";
   reading.model ||= stringOf(member(chunk, "model")) ?? "";
@@ -45,13 +50,13 @@ function readChoice({ choices, tools, id, sink }: Reading, value: unknown, index
 }
 
 /** The end: whole when every choice has said why it ended, with an end mark or, from some servers, without. */
-function finish({ choices, sink }: Reading): void {
+function finish({ choices, sources, sink }: Reading): void {
   const all = [...choices.values()].toSorted((one, other) => one.index - other.index);
   if (all.length === 0 || all.some(({ reason }) => reason === undefined)) {
     sink.unreadable("the answer ended without a finish_reason");
     return;
   }
-  for (const choice of all) finishChoice(choice, sink);
+  for (const choice of all) finishChoice(choice, sources, sink);
   sink.finish();
 }
 
@@ -64,6 +69,7 @@ export function createStreamReader(sink: AnswerSink, context: ReadingContext): S
     hasStarted: false,
     choices: new Map(),
     tools: createExecutedTools(),
+    sources: undefined,
     sink,
   };
   return createChunkReader(sink, context, {
