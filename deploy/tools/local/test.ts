@@ -79,8 +79,9 @@ function choose(): (path: string) => boolean {
 async function testAndCount(): Promise<number> {
   const testsStartedAt = performance.now();
   const { together, alone } = planJobs(readSources(), choose());
-  // Most tests wait for servers half of their time; a system of five services and three stores takes a gigabyte.
-  const settings = { root, concurrency: Math.min(2 * availableParallelism(), 8), print };
+  // Most tests wait for servers half of their time: one more than twice the cores, since some wait longer. A system of
+  // five services and three stores takes a gigabyte.
+  const settings = { root, concurrency: Math.min(2 * availableParallelism() + 1, 8), print };
   const first = [...(await runJobs(together, settings)), ...(await runJobs(alone, { ...settings, concurrency: 1 }))];
   const again = filesToRunAgain(first);
   if (again.length > 0) print(`once more, one at a time: ${again.join(", ")}\n`);

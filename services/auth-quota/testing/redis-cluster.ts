@@ -25,13 +25,22 @@ const slots = [
   [5_461, 10_922],
   [10_923, 16_383],
 ] as const;
-const nodeTimeoutMs = "700";
 
-async function startNode(folder: string, resources: AsyncDisposableStack): Promise<ClusterNode> {
+export type ClusterOptions = {
+  /**
+   * How long a node may be silent before it is taken for dead and its replica takes over; on a loaded machine a node
+   * that lives may well be silent for as long as the default.
+   */
+  nodeTimeoutMs?: number;
+};
+
+type NodePlace = { folder: string; nodeTimeoutMs: number };
+
+async function startNode({ folder, nodeTimeoutMs }: NodePlace, resources: AsyncDisposableStack): Promise<ClusterNode> {
   const busPort = await freePort();
   const settings = ["--cluster-enabled", "yes", "--cluster-port", String(busPort)];
   // A replica may take over however far it is behind, and slots that nobody has keep none of the others from service.
-  const failover = ["--cluster-node-timeout", nodeTimeoutMs, "--cluster-replica-validity-factor", "0"];
+  const failover = ["--cluster-node-timeout", String(nodeTimeoutMs), "--cluster-replica-validity-factor", "0"];
   failover.push("--cluster-require-full-coverage", "no");
   const binary = findStoreBinary("redis") ?? "redis-server";
   const program = redisProgram({ binary, folder, orphanSignal: "SIGKILL" });
@@ -47,13 +56,15 @@ async function startNode(folder: string, resources: AsyncDisposableStack): Promi
   return Object.assign(store, { admin, busPort });
 }
 
-export async function startRedisCluster(): Promise<RedisCluster> {
+export async function startRedisCluster({ nodeTimeoutMs = 700 }: ClusterOptions = {}): Promise<RedisCluster> {
   await using resources = new AsyncDisposableStack();
   const folder = await mkdtemp(join(tmpdir(), "redis-cluster-"));
   removeAtEnd(folder);
   resources.defer(() => rm(folder, { recursive: true, force: true, maxRetries: 5 }));
   const names = ["a", "b", "c", "replica"];
-  const nodes = await Promise.all(names.map((name) => startNode(join(folder, name), resources)));
+  const nodes = await Promise.all(
+    names.map((name) => startNode({ folder: join(folder, name), nodeTimeoutMs }, resources)),
+  );
   const [first, , , replica] = nodes as [ClusterNode, ClusterNode, ClusterNode, ClusterNode];
   const masters = nodes.slice(0, 3);
   await Promise.all(masters.map(({ admin }, at) => admin.cluster("ADDSLOTSRANGE", ...(slots[at] ?? slots[0]))));

@@ -58,6 +58,19 @@ test("PostgreSQL keeps committed rows through kill -9 and serves them again on t
   await assert.rejects(query(otherUrl, "select number from kept"), /does not exist/);
 });
 
+test("a copy of a database has its rows and is apart from it", async () => {
+  await using stores = await startStores({ postgres: true });
+  const url = await stores.postgres.createDatabase();
+  await query(url, "create table kept as select 7 as number");
+  const copyUrl = await stores.postgres.createDatabase(url);
+  await query(copyUrl, "update kept set number = number + 1");
+  const numbers = await Promise.all([url, copyUrl].map((one) => query(one, "select number from kept")));
+  assert.deepEqual(
+    numbers.map(({ rows }) => rows),
+    [[{ number: 7 }], [{ number: 8 }]],
+  );
+});
+
 test("stores and their data are gone when whoever started them is killed with SIGKILL", async () => {
   const script = `
     import { startStores } from "#shared/testing/stores.ts";
