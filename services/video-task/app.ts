@@ -26,6 +26,7 @@ import { createMetrics, watchCatalog } from "./metrics.ts";
 import { createChargePass } from "./charges/charge-outbox.ts";
 import { createLostTaskPass } from "./charges/find-lost-tasks.ts";
 import { createSlots, defaultSlotLimits, type SubmissionSlots } from "./submission/slots.ts";
+import { createForgetPass } from "./store/forget-tasks.ts";
 import { createPromptPass } from "./store/prompts.ts";
 import { createSweepPass } from "./submission/sweep.ts";
 
@@ -136,6 +137,7 @@ function keepWorking(
   resources.use(every(Math.min(confirmMs, passMs), createChargePass({ ...work, confirmMs }), log));
   resources.use(every(Math.min(leaseMs / 4, passMs), createSweepPass({ ...work, leaseMs, elapsedMs }), log));
   resources.use(every(60_000, createLostTaskPass(work), log));
+  resources.use(every(600_000, createForgetPass(work.pool), log));
   const kept = { days: config.PROMPT_RETENTION_DAYS, nowMs: Date.now };
   resources.use(every(60_000, createPromptPass(work.pool, kept), log));
   resources.use(every(5_000, createGaugesPass(work), log));

@@ -51,7 +51,7 @@ test("migrations that run at the same time, in one database and in another of th
   const done = await query(first, "SELECT name FROM video_task.migration ORDER BY name");
   assert.deepEqual(
     done.rows.map(({ name }) => name),
-    ["0001_tasks", "0002_kept-catalog", "0003_lost-tasks"],
+    ["0001_tasks", "0002_kept-catalog", "0003_lost-tasks", "0004_forget-tasks"],
   );
 });
 
