@@ -211,6 +211,11 @@ const leaving: Attack[] = [
 
 const grown = words.repeat(400).match(/.{1,60}/g) ?? [];
 const capped = 20_000_000n;
+const smallCaps = [
+  ["a small cap beside a large one of another server", { max_tokens: 20, n_predict: 90_000 }],
+  ["a cap of a half", { max_tokens: 0.5 }],
+  ["a small cap beside a large one of thought", { max_tokens: 20, reasoning: { max_tokens: 90_000 } }],
+] as const;
 const many: Attack[] = [
   {
     name: "20 calls at once on a balance for one, whole, no cap",
@@ -219,13 +224,13 @@ const many: Attack[] = [
     calls: 20,
     creditNanos: capped,
   },
-  {
-    name: "20 small caps beside large ones of another server at once",
-    body: say("Go on.", { max_tokens: 20, n_predict: 90_000 }),
+  ...smallCaps.map(([what, fields]) => ({
+    name: `20 calls at once with ${what}`,
+    body: say("Go on.", fields),
     plan: told({ answer: grown }),
     calls: 20,
     creditNanos: capped,
-  },
+  })),
   {
     name: "20 streams at once on a balance for one",
     body: chatStream,

@@ -18,7 +18,7 @@ const names = [
   "previous_response_id",
   "20 calls at once on a balance for one, whole, no cap",
   "20 prompts of base64 at once on a balance for one",
-  "20 small caps beside large ones of another server at once",
+  "20 calls at once with a small cap beside a large one of another server",
   "20 searches on a small balance",
   "n as a text",
 ];

@@ -39,6 +39,37 @@ test("a cap that is none has no end", () => {
   assert.equal(outputOf({ max_tokens: 10, min_tokens: 0 }), 10, "what vLLM has where nothing is said");
 });
 
+test("a cap of less than one is none: servers cut it down to 0, and make as much as they like", () => {
+  const own = {
+    "openai-chat": ["max_tokens", "max_completion_tokens"],
+    "openai-responses": ["max_output_tokens"],
+    "openai-completions": ["max_tokens"],
+    "anthropic-messages": ["max_tokens"],
+  };
+  for (const [dialect, names] of Object.entries(own) as [DialectName, string[]][]) {
+    for (const name of names) {
+      for (const value of [0.5, 1e-9, -1, "5", true]) {
+        assert.equal(outputOf({ [name]: value }, dialect), 1_000, `${dialect} ${name} ${value}`);
+      }
+      assert.equal(outputOf({ [name]: 1.5 }, dialect), 2);
+    }
+  }
+  assert.equal(outputOf({ max_tokens: 0 }, "anthropic-messages"), 0, "has its input written to the cache");
+  const fallbacks = [{ model: "m", max_tokens: 5 }];
+  assert.equal(outputOf({ max_tokens: -1, fallbacks }, "anthropic-messages"), 1_000, "one of them answers");
+  assert.equal(outputOf({ max_tokens: 10, fallbacks }, "anthropic-messages"), 10);
+});
+
+test("thought that may be more than the cap of the answer is held for", () => {
+  const openRouter = (max_tokens: unknown) => outputOf({ max_tokens: 10, reasoning: { max_tokens } });
+  const anthropic = (budget_tokens: unknown) =>
+    outputOf({ max_tokens: 10, thinking: { type: "enabled", budget_tokens } }, "anthropic-messages");
+  for (const held of [openRouter, anthropic]) {
+    assert.deepEqual([90_000, 5, 0, null, -1, "90000"].map(held), [90_000, 10, 10, 10, 100_000, 100_000]);
+  }
+  assert.equal(outputOf({ max_output_tokens: 10, reasoning: { effort: "high" } }, "openai-responses"), 10);
+});
+
 test("thought beside the cap is held for, and the whole of a prediction, which may be rejected", () => {
   assert.equal(outputOf({ max_tokens: 10, thinking_budget: 30_000 }), 30_010);
   assert.equal(outputOf({ max_tokens: 10, thinking_budget: 0 }), 10);

@@ -304,9 +304,12 @@ export function isUntouched(error: UpstreamError, cleaned: UpstreamError): boole
   );
 }
 
-/** A number of at least 1 that a caller gave, rounded up; undefined for anything else. */
+/**
+ * A number of at least 1 that a caller gave, rounded up; undefined for anything else. Less than 1 is none, because
+ * servers that cut it down to 0 make as much as they like.
+ */
 export function positive(value: unknown): number | undefined {
-  return typeof value === "number" && Number.isFinite(value) && value > 0 ? Math.ceil(value) : undefined;
+  return typeof value === "number" && Number.isFinite(value) && value >= 1 ? Math.ceil(value) : undefined;
 }
 
 /** Whether a provider tells any count: an object without one is not 0 of all. */

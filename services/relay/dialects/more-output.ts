@@ -29,7 +29,18 @@ const caps = new Set([
 const longCacheFields = new Set(["prompt_cache_options", "prompt_cache_retention"]);
 const mostOptionBytes = 4_096;
 
-export const capNames: readonly string[] = [...caps, "min_tokens", "thinking_budget", "options"];
+/**
+ * Caps a level below: Ollama's; of thought, at OpenRouter (https://openrouter.ai/docs/guides/best-practices/
+ * reasoning-tokens) and at Anthropic, where with tools thought may be more than the answer's own cap
+ * (https://platform.claude.com/docs/en/build-with-claude/extended-thinking#interleaved-thinking).
+ */
+const capsBelow = new Map([
+  ["options", "num_predict"],
+  ["reasoning", "max_tokens"],
+  ["thinking", "budget_tokens"],
+]);
+
+export const capNames: readonly string[] = [...caps, "min_tokens", "thinking_budget", ...capsBelow.keys()];
 
 /** A cap as a server takes it that does not refuse what is no cap. */
 const capOf = (value: unknown): number => (typeof value === "number" && value >= 1 ? Math.ceil(value) : Infinity);
@@ -40,19 +51,21 @@ const minimumOf = (value: unknown): number | undefined => (value === 0 ? undefin
 /** 0 forbids it; a text is read by some servers, too. */
 const thinkingOf = (value: unknown): number => (typeof value === "number" ? Math.max(0, value) : Infinity);
 
-/** Ollama has its caps a level below. */
-function optionsOf(body: RequestBody): number | undefined {
-  const options = body.slice("options");
-  if (!options || options[0] !== 123) return undefined;
-  if (options.length > mostOptionBytes) return Infinity;
-  const { num_predict: cap = null } = JSON.parse(options.toString()) as Record<string, unknown>;
-  return cap === null ? undefined : capOf(cap);
+function capBelow(body: RequestBody, name: string, capName: string): number | undefined {
+  const settings = body.slice(name);
+  if (!settings || settings[0] !== 123) return undefined;
+  if (settings.length > mostOptionBytes) return Infinity;
+  const { [capName]: cap = null } = JSON.parse(settings.toString()) as Record<string, unknown>;
+  if (cap === null) return undefined;
+  // 0 forbids thought, and Ollama makes what it likes.
+  return name === "options" ? capOf(cap) : minimumOf(cap);
 }
 
 function otherCapOf(body: RequestBody, name: string): number | undefined {
   if (caps.has(name)) return capOf(body.read(name));
   if (name === "min_tokens") return minimumOf(body.read(name));
-  return name === "options" ? optionsOf(body) : undefined;
+  const capName = capsBelow.get(name);
+  return capName === undefined ? undefined : capBelow(body, name, capName);
 }
 
 /** A list of text alone asks for what happens anyway. */

@@ -1,4 +1,4 @@
-import { member, RequestError, stringOf, type Envelope } from "../dialect.ts";
+import { member, positive, RequestError, stringOf, type Envelope } from "../dialect.ts";
 import { readMoreOutput } from "../more-output.ts";
 import { isOurNote } from "../opaque.ts";
 import { readSwitch } from "../read-settings.ts";
@@ -31,12 +31,13 @@ const readFallbacks = (body: RequestBody): unknown => body.readWhole("fallbacks"
 
 const ownCaps = ["max_tokens"];
 
-const isCap = (cap: unknown): cap is number => typeof cap === "number" && Number.isFinite(cap) && cap >= 0;
+// 0 is one: it has the input written to the cache, and nothing made.
+const isCap = (cap: unknown): cap is number => cap === 0 || positive(cap) !== undefined;
 
-/** The caps of a request and of those that it may fall back to: one of them answers. */
+/** The largest cap of a request and of those that it may fall back to, of which one answers; none where one is none. */
 function longestOf(caps: readonly unknown[]): number | undefined {
-  const known = caps.filter(isCap);
-  return known.length === 0 ? undefined : Math.ceil(Math.max(...known));
+  const given = caps.filter((cap) => cap !== undefined && cap !== null);
+  return given.length > 0 && given.every(isCap) ? Math.ceil(Math.max(...given)) : undefined;
 }
 
 export function readEnvelope(body: RequestBody, model: string): Envelope {
