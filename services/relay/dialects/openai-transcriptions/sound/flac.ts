@@ -76,6 +76,26 @@ export function flacRate(file: Buffer): number | undefined {
 // By number, as each frame has it (9.1.2), which decoders go by; 0: as the head says.
 const rates = [0, 88_200, 176_400, 192_000, 8_000, 16_000, 22_050, 24_000, 32_000, 44_100, 48_000, 96_000];
 
+/** Samples of a block by its number (9.1.1); undefined: it stands behind the number of the frame. */
+function blockOf(number: number): number | undefined {
+  if (number === 1) return 192;
+  if (number >= 2 && number <= 5) return 576 << (number - 2);
+  return number >= 8 ? 256 << (number - 8) : undefined;
+}
+
+/** What the head of a frame tells; a rate of 0 is that of the file. Undefined for what is none. */
+export function readFrame(frame: Buffer): { samples: number; rate: number } | undefined {
+  if (frame.length < 6 || frame[0] !== 0xff || ((frame[1] ?? 0) & 0xfe) !== 0xf8) return undefined;
+  const [number, rate] = [(frame[2] ?? 0) >> 4, rates[(frame[2] ?? 0) & 15] ?? 0];
+  const samples = blockOf(number);
+  if (samples !== undefined) return { samples, rate };
+  // Behind a number of one to seven bytes.
+  const first = frame[4] ?? 0;
+  const at = 4 + (first < 0x80 ? 1 : Math.clz32(~(first << 24)));
+  if (number === 6 && at < frame.length) return { samples: (frame[at] ?? 0) + 1, rate };
+  return number === 7 && at + 2 <= frame.length ? { samples: frame.readUInt16BE(at) + 1, rate } : undefined;
+}
+
 // What frames tell is about right: the last one is shorter, and something may stand behind it.
 const tolerance = 1.05;
 const toleranceMs = 1_000;

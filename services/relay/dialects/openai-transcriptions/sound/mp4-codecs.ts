@@ -1,7 +1,12 @@
+import { readFrame } from "./flac.ts";
+import { opusPacketMs } from "./opus.ts";
 import { cdBytesPerSecond } from "./sound.ts";
 
-/** What a sample of a track is: how long a frame lasts, and how many bytes a second takes at most. */
-export type Codec = { frameMs?: number; bytesPerSecond?: number };
+/**
+ * What a sample of a track is: how long a frame lasts, or how long one is by its own head, and how many bytes a second
+ * takes at most.
+ */
+export type Codec = { frameMs?: number; sampleMs?: (sample: Buffer) => number; bytesPerSecond?: number };
 
 const usualRate = 48_000;
 const lowestRate = 8_000;
@@ -44,6 +49,14 @@ const amr = new Map<string, Codec>([
   ["sawb", { frameMs: 20, bytesPerSecond: 61 * 50 }],
 ]);
 
+/** A sample of FLAC is a frame. */
+const flacMs =
+  (rate: number) =>
+  (frame: Buffer): number => {
+    const head = readFrame(frame);
+    return head ? (head.samples / (head.rate || rate)) * 1_000 : 0;
+  };
+
 /** Reads the first description of a track's samples (ISO 14496-12, 12.2.3): their kind, channels, bits and rate. */
 export function readCodec(file: Buffer, { start, end }: { start: number; end: number }): Codec {
   const at = start + 8;
@@ -56,8 +69,9 @@ export function readCodec(file: Buffer, { start, end }: { start: number; end: nu
   if (kind === "alac") return readAlac(file, at, end);
   if (uncompressed.has(kind)) {
     const most = sampleBytes * (told >= lowestRate ? told : highestRate);
-    return { bytesPerSecond: Math.max(cdBytesPerSecond, most) };
+    return { bytesPerSecond: Math.max(cdBytesPerSecond, most), ...(kind === "fLaC" && { sampleMs: flacMs(rate) }) };
   }
+  if (kind === "Opus") return { sampleMs: ([first = 0, second = 0]) => opusPacketMs(first, second) };
   if (kind === "ac-3") return { frameMs: lasting(1_536) };
   const object = kind === "mp4a" ? objectOf(file, at, end) : undefined;
   if (object === aacObject) return { frameMs: lasting(1_024) };

@@ -1,15 +1,22 @@
 import { readCodec, type Codec } from "./mp4-codecs.ts";
+import { SampleReader } from "./mp4-samples.ts";
 import type { Sound } from "./sound.ts";
 
 // ISO 14496-12: boxes within boxes.
-type Box = { name: string; start: number; end: number };
+type Box = { name: string; at: number; start: number; end: number };
 
-/** A file, and how many boxes of it are still looked at: they may lie in each other as often as bytes allow. */
-type Input = { file: Buffer; left: number };
+/**
+ * A file, and how many boxes and samples of it are still looked at: boxes may lie in each other as often as bytes let
+ * them, and samples of many tracks in one place.
+ */
+type Input = { file: Buffer; left: number; samples: { left: number } };
 
 // An hour in fragments of a second has some 30,000.
 const maxBoxes = 200_000;
 const maxTracks = 256;
+// Hours of the shortest packets.
+const maxSamples = 4_000_000;
+
 function* boxesOf(input: Input, { start, end }: { start: number; end: number }): Generator<Box> {
   const { file } = input;
   let at = start;
@@ -22,7 +29,7 @@ function* boxesOf(input: Input, { start, end }: { start: number; end: number }):
     }
     const stop = size === 0 ? end : at + size;
     if (stop > end || stop < at + head) return;
-    yield { name: file.toString("latin1", at + 4, at + 8), start: at + head, end: stop };
+    yield { name: file.toString("latin1", at + 4, at + 8), at, start: at + head, end: stop };
     at = stop;
   }
 }
@@ -61,7 +68,21 @@ function bytesOf(file: Buffer, { start, end }: Box): number {
   return bytes;
 }
 
-type Track = { id: number; timescale: number; units: number; bytes: number; samples: number; codec: Codec };
+type Track = { id: number; timescale: number; units: number; bytes: number; samples: number; codec: Codec } & {
+  /** Where each sample tells how long it is. */
+  reader: SampleReader | undefined;
+};
+
+/** Reads samples that tell how long they are. */
+function readSamples(input: Input, track: Box, { sampleMs }: Codec): SampleReader | undefined {
+  if (!sampleMs) return undefined;
+  const reader = new SampleReader(input.file, sampleMs, input.samples);
+  const table = (name: string): Box | undefined => find(input, track, ["mdia", "minf", "stbl", name]);
+  const [sizes, chunks, narrow, wide] = ["stsz", "stsc", "stco", "co64"].map(table);
+  const places = narrow ?? wide;
+  if (sizes && chunks && places) reader.readChunks({ sizes, chunks, places, isWide: narrow === undefined });
+  return reader;
+}
 
 function readTrack(input: Input, track: Box): Track | undefined {
   const { file } = input;
@@ -72,13 +93,15 @@ function readTrack(input: Input, track: Box): Track | undefined {
   const [times, sizes, description] = ["stts", "stsz", "stsd"].map((name) =>
     find(input, track, ["mdia", "minf", "stbl", name]),
   );
+  const codec = description ? readCodec(file, description) : {};
   return {
     id: file.readUInt32BE(head.start + (file[head.start] === 1 ? 20 : 12)),
     timescale: timescaleOf(file, media),
     units: times ? unitsOf(file, times) : 0,
     bytes: sizes ? bytesOf(file, sizes) : 0,
     samples: sizes && sizes.start + 12 <= sizes.end ? file.readUInt32BE(sizes.start + 8) : 0,
-    codec: description ? readCodec(file, description) : {},
+    codec,
+    reader: readSamples(input, track, codec),
   };
 }
 
@@ -114,6 +137,40 @@ function readRun(file: Buffer, { start, end }: Box, usual: number): Pick<Track, 
   return run;
 }
 
+/** The fields of a fragment's head by the bits that say that they are there (8.8.7), from where they begin. */
+function headField(file: Buffer, { start, end }: Box, bit: number): number | undefined {
+  const flags = file.readUInt32BE(start) & 0xffffff;
+  let at = start + 8;
+  for (const [flag, bytes] of headFields) {
+    if (flag === bit) return (flags & flag) === 0 || at + bytes > end ? undefined : at;
+    if ((flags & flag) !== 0) at += bytes;
+  }
+  return undefined;
+}
+
+const [hasBase, hasUsualBytes] = [1, 0x10];
+const headFields = [
+  [hasBase, 8],
+  [2, 4],
+  [8, 4],
+  [hasUsualBytes, 4],
+] as const;
+
+/** Reads the samples of a part of a fragment, which lie from where the fragment begins unless it says where. */
+function readParts(input: Input, { part, head, at, ofTrack }: FragmentPart, reader: SampleReader): void {
+  const { file } = input;
+  const [baseAt, bytesAt] = [headField(file, head, hasBase), headField(file, head, hasUsualBytes)];
+  const base = baseAt === undefined ? at : Number(file.readBigUInt64BE(baseAt));
+  const usualBytes = bytesAt === undefined ? ofTrack : file.readUInt32BE(bytesAt);
+  let next = base;
+  for (const run of boxesOf(input, part)) {
+    if (run.name === "trun") next = reader.readRun(run, { base, next, usualBytes });
+  }
+}
+
+/** A track's part of a fragment that begins at `at`; `ofTrack`: bytes of a sample that nothing else tells. */
+type FragmentPart = { part: Box; head: Box; at: number; ofTrack: number };
+
 function addRuns(input: Input, part: Box, usual: number, track: Track): void {
   for (const run of boxesOf(input, part)) {
     if (run.name !== "trun") continue;
@@ -124,31 +181,38 @@ function addRuns(input: Input, part: Box, usual: number, track: Track): void {
   }
 }
 
+/** How long a sample of a track's fragments is, and how many bytes it has, unless they say so themselves (8.8.3). */
+function usualOf(input: Input, movie: Box, { id }: Track): { units: number; bytes: number } {
+  const { file } = input;
+  const usual = { units: 0, bytes: 0 };
+  const defaults = find(input, movie, ["mvex"]);
+  if (!defaults) return usual;
+  for (const { name, start, end } of boxesOf(input, defaults)) {
+    if (name !== "trex" || start + 16 > end || file.readUInt32BE(start + 4) !== id) continue;
+    usual.units = file.readUInt32BE(start + 12);
+    if (start + 20 <= end) usual.bytes = file.readUInt32BE(start + 16);
+  }
+  return usual;
+}
+
 /** Adds what fragments bring of a track. */
 function addFragments(input: Input, movie: Box, track: Track): void {
   const { file } = input;
-  let usual = 0;
-  const defaults = find(input, movie, ["mvex"]);
-  if (defaults) {
-    for (const { name, start, end } of boxesOf(input, defaults)) {
-      if (name === "trex" && start + 16 <= end && file.readUInt32BE(start + 4) === track.id) {
-        usual = file.readUInt32BE(start + 12);
-      }
-    }
-  }
+  const usual = usualOf(input, movie, track);
   for (const fragment of boxesOf(input, { start: 0, end: file.length })) {
     if (fragment.name !== "moof") continue;
     for (const part of boxesOf(input, fragment)) {
       const head = part.name === "traf" ? find(input, part, ["tfhd"]) : undefined;
       if (!head || head.start + 8 > head.end || file.readUInt32BE(head.start + 4) !== track.id) continue;
-      addRuns(input, part, usualUnits(file, head, usual), track);
+      addRuns(input, part, usualUnits(file, head, usual.units), track);
+      if (track.reader) readParts(input, { part, head, at: fragment.at, ofTrack: usual.bytes }, track.reader);
     }
   }
 }
 
 /** Milliseconds of a track: what its times tell, at least as many as its frames last. */
-function msOf({ units, timescale, samples, codec: { frameMs = 0 } }: Track): number {
-  return Math.max((units / timescale) * 1_000, samples * frameMs);
+function msOf({ units, timescale, samples, codec: { frameMs = 0 }, reader }: Track): number {
+  return Math.max((units / timescale) * 1_000, samples * frameMs, reader?.ms ?? 0);
 }
 
 /**
@@ -156,7 +220,7 @@ function msOf({ units, timescale, samples, codec: { frameMs = 0 } }: Track): num
  * its sounds, or of the file, where one of them does not tell and no pictures are among them.
  */
 export function readMp4(file: Buffer): Sound | undefined {
-  const input = { file, left: maxBoxes };
+  const input = { file, left: maxBoxes, samples: { left: maxSamples } };
   const movie = find(input, { start: 0, end: file.length }, ["moov"]);
   if (!movie) return undefined;
   const tracks: Box[] = [];

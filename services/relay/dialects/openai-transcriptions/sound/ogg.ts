@@ -1,5 +1,5 @@
 import { opusPacketMs } from "./opus.ts";
-import { blockOf, readModes, readVorbisHead, type Vorbis } from "./vorbis.ts";
+import { readModes, readVorbisHead, vorbisPackets, type PacketMs, type Vorbis } from "./vorbis.ts";
 
 // Pages of Ogg: RFC 3533. What is in them: RFC 7845 (Opus), the specifications of Vorbis I and Speex.
 const page = Buffer.from("OggS");
@@ -31,8 +31,6 @@ class Setup {
   }
 }
 
-type PacketMs = (packet: Buffer) => number;
-
 /** What the first packet of a stream tells of it: how long a packet is, or how many samples of a second are told. */
 type Stream = { packetMs?: PacketMs; rate?: number; vorbis?: Vorbis | undefined; setup: Setup; pages: number };
 
@@ -60,18 +58,6 @@ function packetsMs(file: Buffer, { at, segments, isContinued }: Page, packetMs: 
     isBegin = size < 255;
   }
   return ms;
-}
-
-/** Overlapping blocks: from the middle of each to the middle of the next one (4.3.8). */
-function vorbisPackets(vorbis: Vorbis): PacketMs {
-  let before: number | undefined;
-  return ([first = 0]) => {
-    const block = blockOf(vorbis, first);
-    if (block === undefined) return 0;
-    const samples = before === undefined ? 0 : (before + block) / 4;
-    before = block;
-    return (samples / vorbis.rate) * 1_000;
-  };
 }
 
 const setupName = Buffer.from("\u0005vorbis", "latin1");

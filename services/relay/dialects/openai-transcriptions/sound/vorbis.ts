@@ -40,8 +40,23 @@ export function readModes(setup: Buffer): boolean[] | undefined {
 }
 
 /** Samples of the block that a packet is; undefined for one that is no sound. */
-export function blockOf({ short, long, isLong }: Vorbis, first: number): number | undefined {
+function blockOf({ short, long, isLong }: Vorbis, first: number): number | undefined {
   if ((first & 1) !== 0) return undefined;
   const mode = (first >> 1) & ((1 << (32 - Math.clz32(isLong.length - 1))) - 1);
   return isLong[mode] ? long : short;
+}
+
+/** Milliseconds of a packet, of which the first bytes are enough. */
+export type PacketMs = (packet: Buffer) => number;
+
+/** Overlapping blocks: from the middle of each to the middle of the next one (4.3.8). */
+export function vorbisPackets(vorbis: Vorbis): PacketMs {
+  let before: number | undefined;
+  return ([first = 0]) => {
+    const block = blockOf(vorbis, first);
+    if (block === undefined) return 0;
+    const samples = before === undefined ? 0 : (before + block) / 4;
+    before = block;
+    return (samples / vorbis.rate) * 1_000;
+  };
 }

@@ -1,5 +1,6 @@
 import { opusPacketMs } from "./opus.ts";
 import type { Sound } from "./sound.ts";
+import { readModes, readVorbisHead, vorbisPackets, type PacketMs } from "./vorbis.ts";
 
 // RFC 8794 (EBML) and 9559 (Matroska): elements by their ids.
 const ids = {
@@ -10,6 +11,7 @@ const ids = {
   track: 0xae,
   trackNumber: 0xd7,
   codec: 0x86,
+  codecPrivate: 0x63a2,
   encodings: 0x6d80,
   cluster: 0x1f43b675,
   time: 0xe7,
@@ -37,6 +39,34 @@ function readNumber(file: Buffer, at: number, keepsMark: boolean): { value: numb
   return { value: isUnknown ? -1 : value, end: at + bytes };
 }
 
+/** A size that is told in bytes of 255 and a last one that is less. */
+function readXiph(file: Buffer, from: number, end: number): { size: number; end: number } {
+  let [size, at] = [0, from];
+  while (file[at] === 255 && at < end) {
+    size += 255;
+    at += 1;
+  }
+  return { size: size + (file[at] ?? 0), end: at + 1 };
+}
+
+// More than any books that a codec has, and more tracks than anybody records.
+const maxSetupBytes = 262_144;
+const maxSetups = 16;
+
+/** The headers of Vorbis behind one another, with the sizes of the first two before them (Matroska, codec mappings). */
+function readVorbis(file: Buffer, start: number, end: number): PacketMs | undefined {
+  if (file[start] !== 2) return undefined;
+  const first = readXiph(file, start + 1, end);
+  const second = readXiph(file, first.end, end);
+  const setupAt = second.end + first.size + second.size;
+  if (setupAt >= end || end - setupAt > maxSetupBytes) return undefined;
+  const head = readVorbisHead(file.subarray(second.end, second.end + first.size));
+  const isLong = readModes(file.subarray(setupAt, end));
+  return head && isLong && vorbisPackets({ ...head, isLong });
+}
+
+const opusPackets: PacketMs = ([first = 0, second = 0]) => opusPacketMs(first, second);
+
 const [xiphLacing, fixedLacing] = [1, 2];
 
 /** Where the frames of a block begin, of which there may be many in it; `at`: its flags. */
@@ -48,13 +78,9 @@ function framesOf(file: Buffer, flagsAt: number, end: number): number[] {
   const sizes: number[] = [];
   for (let index = 0; index < count - 1 && lacing !== fixedLacing && at < end; index += 1) {
     if (lacing === xiphLacing) {
-      let size = 0;
-      while (file[at] === 255 && at < end) {
-        size += 255;
-        at += 1;
-      }
-      sizes.push(size + (file[at] ?? 0));
-      at += 1;
+      const told = readXiph(file, at, end);
+      sizes.push(told.size);
+      at = told.end;
     } else {
       const number = readNumber(file, at, false);
       if (!number) break;
@@ -72,13 +98,17 @@ function framesOf(file: Buffer, flagsAt: number, end: number): number[] {
   });
 }
 
+/** What the packets of a track tell. */
+type Track = Sound & { isOpus: boolean; packetMs?: PacketMs | undefined };
+
 class Walk {
   private readonly file: Buffer;
   private scaleNs = 1_000_000;
   private track = 0;
-  private readonly opusTracks = new Map<number, Sound>();
+  private readonly tracks = new Map<number, Track>();
   private isEncoded = false;
   private isLossless = false;
+  private setups = 0;
   private clusterTime = 0;
   private lastMs = 0;
   private bytes = 0;
@@ -89,12 +119,17 @@ class Walk {
 
   /** The longest track, since nobody knows which of them is heard. */
   sound(): Sound | undefined {
-    const opus = [...this.opusTracks.values()];
-    const isOpus = opus.length > 0;
-    const ms = isOpus ? Math.max(...opus.map((track) => track.ms)) : this.lastMs;
-    const bytes = isOpus ? Math.max(...opus.map((track) => track.bytes)) : this.bytes;
-    const bytesPerSecond = this.isLossless && !isOpus ? losslessBytesPerSecond : undefined;
-    return ms > 0 && !this.isEncoded ? { ms, bytes, bytesPerSecond } : undefined;
+    if (this.isEncoded) return undefined;
+    const tracks = [...this.tracks.values()];
+    const opus = tracks.filter(({ isOpus }) => isOpus);
+    const most = (lengths: number[]): number => Math.max(0, ...lengths);
+    if (opus.length > 0) {
+      const ms = most(opus.map((track) => track.ms));
+      return ms > 0 ? { ms, bytes: most(opus.map(({ bytes }) => bytes)) } : undefined;
+    }
+    const ms = most([this.lastMs, ...tracks.map((track) => track.ms)]);
+    const bytesPerSecond = this.isLossless ? losslessBytesPerSecond : undefined;
+    return ms > 0 ? { ms, bytes: this.bytes, bytesPerSecond } : undefined;
   }
 
   run(): void {
@@ -118,14 +153,29 @@ class Walk {
     if (id === ids.scale) this.scaleNs = number || this.scaleNs;
     else if (id === ids.trackNumber) this.track = number;
     else if (id === ids.codec) this.noteCodec(file.toString("latin1", start, Math.min(end, start + 16)));
+    else if (id === ids.codecPrivate) this.notePrivate(start, end);
     else if (id === ids.encodings) this.isEncoded = true;
     else if (id === ids.time) this.clusterTime = number;
     else if (id === ids.simpleBlock || id === ids.block) this.takeBlock(start, end);
   }
 
   private noteCodec(name: string): void {
-    if (name.startsWith("A_OPUS")) this.opusTracks.set(this.track, { ms: 0, bytes: 0 });
+    const isOpus = name.startsWith("A_OPUS");
+    if (isOpus) this.note({ isOpus, packetMs: opusPackets });
+    else if (name.startsWith("A_VORBIS")) this.note({ isOpus });
     this.isLossless ||= lossless.test(name);
+  }
+
+  /** It may stand before the name of its codec; Opus tells nothing in it that its packets do not. */
+  private notePrivate(start: number, end: number): void {
+    if (this.setups >= maxSetups) return;
+    this.setups += 1;
+    const packetMs = readVorbis(this.file, start, end);
+    if (packetMs && !this.tracks.get(this.track)?.isOpus) this.note({ isOpus: false, packetMs });
+  }
+
+  private note(told: Pick<Track, "isOpus" | "packetMs">): void {
+    this.tracks.set(this.track, { ms: 0, bytes: 0, ...this.tracks.get(this.track), ...told });
   }
 
   private takeBlock(start: number, end: number): void {
@@ -135,14 +185,14 @@ class Walk {
     const time = this.clusterTime + file.readInt16BE(track.end);
     this.lastMs = Math.max(this.lastMs, (time * this.scaleNs) / 1_000_000);
     this.bytes += end - start;
-    const opus = this.opusTracks.get(track.value);
-    if (!opus) return;
-    opus.bytes += end - start;
-    for (const at of framesOf(file, track.end + 2, end)) opus.ms += opusPacketMs(file[at] ?? 0, file[at + 1] ?? 0);
+    const known = this.tracks.get(track.value);
+    if (!known?.packetMs) return;
+    known.bytes += end - start;
+    for (const at of framesOf(file, track.end + 2, end)) known.ms += known.packetMs(file.subarray(at, at + 2));
   }
 }
 
-/** The sound of WebM: of Opus packet by packet, else until the last block. */
+/** The sound of WebM: of Opus packet by packet, of Vorbis at least so, else until the last block. */
 export function readWebm(file: Buffer): Sound | undefined {
   const walk = new Walk(file);
   walk.run();
