@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { randomBytes, randomUUID } from "node:crypto";
 import { readdir, readFile } from "node:fs/promises";
 import { after, test } from "node:test";
 import { Redis } from "ioredis";
@@ -119,6 +120,55 @@ for (const [service, schema] of Object.entries(schemas)) {
     }
   });
 }
+
+/** What a member of the console's role may; its login is in no variable of a service that this test reads. */
+const asConsole = (statement: string) => query(urls.postgres, `set role console_rw; ${statement}`);
+
+test("stolen: console's PostgreSQL login: makes itself an operator, and hides nothing of it", async () => {
+  const [personId, token] = [randomUUID(), randomBytes(32).toString("base64url")];
+  const pages = world.stack.console?.url ?? assert.fail("no console");
+  const look = () =>
+    fetch(new URL("/operator/accounts", pages), { headers: { cookie: `session=${token}` }, redirect: "manual" });
+  assert.notEqual((await look()).status, 200);
+  await asConsole(
+    `insert into console.person (person_id, email, password_hash, is_operator)
+       values ('${personId}', 'thief@example.org', '', true);
+     insert into console.session (session_id, token_hash, person_id, is_complete, address, browser)
+       values (gen_random_uuid(), sha256('${token}'), '${personId}', true, '', '')`,
+  );
+  assert.equal((await look()).status, 200, "so it can do what the console's certificate can");
+  for (const statement of [
+    "delete from console.audit_entry",
+    "update console.audit_entry set address = ''",
+    "truncate console.audit_entry",
+    "delete from console.person",
+    "delete from console.top_up",
+    "update console.top_up set amount_nanos = 1",
+    "select from billing.usage_quarantine",
+    "select from auth_quota.key",
+    "select from video_task.task",
+    "create table console.mine (a int)",
+    "create role mine",
+  ]) {
+    await assert.rejects(asConsole(statement), /permission denied/, statement);
+  }
+});
+
+test("stolen: video-task's PostgreSQL login: gives videos away and reads prompts, and cannot delete any", async () => {
+  const url = variable("video-task", "DATABASE_URL");
+  const { rows } = (await query(
+    url,
+    `select column_name as name from information_schema.columns
+     where table_schema = 'video_task' and table_name = 'task'
+       and has_column_privilege('video_task.task', column_name, 'select, update')`,
+  )) as { rows: { name: string }[] };
+  const names = rows.map(({ name }) => name);
+  // What a caller is given goes by these; where a file is read from is guarded by the relay.
+  for (const name of ["account_id", "prompt", "content_url", "state"]) assert.ok(names.includes(name), name);
+  for (const table of ["task", "money_event", "charges_checked"]) {
+    await assert.rejects(query(url, `delete from video_task.${table}`), /permission denied/, table);
+  }
+});
 
 /** The passwords in variables that are addresses, and those that are keys or passwords themselves. */
 const secretsOf = (variables: Record<string, string>): string[] =>
