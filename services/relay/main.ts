@@ -53,9 +53,10 @@ import { createUpstreamHealth } from "./upstream/health.ts";
 import { connectVideoTasks } from "./videos/tasks.ts";
 import { createVideos } from "./videos/videos.ts";
 
-// What is young while calls are few outlives a collection or two, and V8 then makes its like in the old space for good
-// (allocation sites): each call leaves 9 KB there, the pauses of the young become ten times as long, and the heap grows
-// to the next full collection. Whether a process came to that was chance.
+// Where most of what a line of code makes outlives a young collection or two, V8 makes its like in the old space from
+// then on (allocation sites). Calls that wait for a slow upstream do, and what short ones leave there afterwards stays
+// until a full collection, with all that it leads to: 9 of 47 KB of a call, and pauses of 20 to 30 ms instead of 2.
+// Some processes came to that by what was under way at their start.
 setFlagsFromString("--no-allocation-site-pretenuring");
 
 const config = readConfig(process.env);
