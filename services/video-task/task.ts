@@ -39,6 +39,8 @@ export type RunningTask = {
   upstream: string;
   dialect: VideoDialectName;
   upstreamId: string;
+  /** As it was asked for. */
+  size: string;
   costNanos: bigint;
   progress: number;
   unanswered: number;

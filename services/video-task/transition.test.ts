@@ -9,7 +9,8 @@ import { decide, type Transition, type TransitionRules } from "./transition.ts";
 
 const rules: TransitionRules = { pollMs: 5_000, graceMs: 3_600_000, random: () => 0.5 };
 const deadlineMs = 600_000;
-const completed: PollResult = { state: "completed", seconds: undefined, expiresAtMs: undefined, contentUrl: undefined };
+const nothing = { seconds: undefined, size: undefined, expiresAtMs: undefined, contentUrl: undefined };
+const completed: PollResult = { state: "completed", ...nothing };
 const failed: PollResult = { state: "failed", code: "moderation_blocked", message: "no" };
 const unanswered: PollResult = { state: "unanswered", cause: "HTTP 500", retryAfterSeconds: 0 };
 const at = (ageMs: number, given: Partial<RunningTask> = {}): RunningTask => makeRunning({ ageMs, ...given });
@@ -39,6 +40,9 @@ const endPoll: fc.Arbitrary<PollResult> = fc.oneof(
   fc.record({
     state: fc.constant("completed" as const),
     seconds: anySeconds,
+    size: fc.option(fc.oneof(fc.string(), fc.constantFrom("1280x720", "640x360", "1x1", "1792x1024")), {
+      nil: undefined,
+    }),
     expiresAtMs: fc.constant(undefined),
     contentUrl: fc.constant(undefined),
   }),
@@ -254,4 +258,20 @@ test("a length that was not delivered is given back by the prices of the charge,
   assert.equal(refundOf(7.9996), 0n);
   assert.equal(refundOf(0.07), 793_000_000n);
   assert.equal(refundOf(0.000_001), 799_900_000n);
+});
+
+test("pixels that were not delivered are given back in their proportion, beside the length", () => {
+  const refundOf = (size: string | undefined, seconds?: number) => {
+    const transition = decide(at(0), { ...completed, seconds, size } as PollResult, rules);
+    return transition.kind === "completed" ? transition.refundNanos : undefined;
+  };
+  const whole = ["1280x720", "720x1280", "1792x1024", undefined, "", "720p", "0x720", "640x360x2", "99999999x1"];
+  assert.deepEqual(
+    whole.map((size) => refundOf(size)),
+    Array(whole.length).fill(0n),
+  );
+  assert.equal(refundOf("640x360"), 600_000_000n, "a quarter of the pixels");
+  assert.equal(refundOf("640x360", 4), 700_000_000n, "of half the length");
+  assert.equal(refundOf("1792x1024", 6), 200_000_000n);
+  assert.equal(refundOf("1x1"), 799_900_000n, "a millisecond costs something");
 });

@@ -14,7 +14,7 @@ export type Transition =
       missing: number;
       waitMs: number;
     }
-  /** `refundNanos`: what was charged for video length that was not delivered; 0 for no refund. */
+  /** `refundNanos`: what was charged for length or pixels that were not delivered; 0 for no refund. */
   | {
       kind: "completed";
       refundNanos: bigint;
@@ -58,9 +58,9 @@ export function decide(task: RunningTask, result: PollResult, rules: TransitionR
   return pastDeadlineMs >= patienceMs ? timeOut(rules) : goOn(task, result, rules);
 }
 
-function complete({ charge }: RunningTask, result: Extract<PollResult, { state: "completed" }>): Transition {
-  const { seconds, expiresAtMs, contentUrl } = result;
-  return { kind: "completed", refundNanos: undeliveredNanos(charge, seconds), expiresAtMs, contentUrl };
+function complete({ charge, size }: RunningTask, result: Extract<PollResult, { state: "completed" }>): Transition {
+  const { expiresAtMs, contentUrl } = result;
+  return { kind: "completed", refundNanos: undeliveredNanos(charge, result, size), expiresAtMs, contentUrl };
 }
 
 // In both cases the provider has not reported an end, so the task is watched: the operator pays for a late success and

@@ -117,15 +117,19 @@ describe("how a task goes on and ends", () => {
     );
   });
 
-  it("a video that is shorter than asked for gives back the difference, one that is longer nothing", async () => {
-    const [short, long] = [await task(), await task()];
-    const { pass } = startReplica((rid) => video("completed", { seconds: rid === short ? "6" : "9" }));
+  it("a video that is shorter or smaller than asked for gives back the difference, one that is longer nothing", async () => {
+    const [short, long, small] = [await task(), await task(), await task()];
+    const { pass } = startReplica((rid) =>
+      video("completed", { seconds: rid === short ? "6" : "9", size: rid === small ? "640x720" : "1280x720" }),
+    );
     await pass();
     assert.deepEqual(await refundsOf(short), [
-      { kind: 2, amount: 200_000_000, reason: "video shorter than asked for" },
+      { kind: 2, amount: 200_000_000, reason: "video shorter or smaller than asked for" },
     ]);
     // An event with the amount 0 would give back all of it.
     assert.deepEqual(await refundsOf(long), []);
+    const half = { kind: 2, amount: 400_000_000, reason: "video shorter or smaller than asked for" };
+    assert.deepEqual(await refundsOf(small), [half]);
   });
 
   it("three times not found: failed and refunded", async () => {

@@ -110,7 +110,8 @@ describe("a poll", () => {
     answer(200, { name, done: true, response: { generateVideoResponse: result } });
   const failed = (code: string, message: string): PollResult => ({ state: "failed", code, message });
   const running: PollResult = { state: "in_progress", progress: undefined };
-  const completed: PollResult = { state: "completed", seconds: undefined, expiresAtMs: undefined, contentUrl: uri };
+  const untold = { seconds: undefined, size: undefined, expiresAtMs: undefined };
+  const completed: PollResult = { state: "completed", ...untold, contentUrl: uri };
   const unanswered: PollResult = { state: "unanswered", cause: "HTTP 200", retryAfterSeconds: 0 };
   const ours = "The video generation failed";
   const nothing = failed("no_video", "The model service delivered no video");

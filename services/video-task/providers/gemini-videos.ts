@@ -119,12 +119,15 @@ function readPoll(answer: ProviderAnswer): PollResult {
   return failureOf(code, fieldOf(error, "message"));
 }
 
+// It tells neither how long a video is nor its size.
+const completed = { state: "completed", seconds: undefined, size: undefined, expiresAtMs: undefined } as const;
+
 function readResult(response: unknown): PollResult {
   const result = fieldOf(response, "generateVideoResponse");
   const found = fieldOf(result, "generatedSamples");
   const videos = (Array.isArray(found) ? found : []).map((sample) => fieldOf(sample, "video"));
   const contentUrl = videos.map((video) => addressOf(fieldOf(video, "uri"))).find((address) => address !== undefined);
-  if (contentUrl !== undefined) return { state: "completed", seconds: undefined, expiresAtMs: undefined, contentUrl };
+  if (contentUrl !== undefined) return { ...completed, contentUrl };
   const reasons = filterReasonsOf(result) ?? filterReasonsOf(response);
   if (reasons !== undefined) return failureOf("content_policy_violation", reasons);
   // A file that nobody keeps cannot be fetched, and must not be paid for.

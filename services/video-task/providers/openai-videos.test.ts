@@ -145,7 +145,8 @@ describe("a poll", () => {
     assert.equal(headers[headers.indexOf("authorization") + 1], "Bearer sk-ours");
   });
 
-  const ended = { state: "completed", seconds: undefined, expiresAtMs: undefined, contentUrl: undefined } as const;
+  const nothing = { seconds: undefined, size: undefined, expiresAtMs: undefined, contentUrl: undefined };
+  const ended = { state: "completed", ...nothing } as const;
   const broken = { state: "failed", code: "generation_failed", message: "The video generation failed" } as const;
   const cases: [string, ProviderAnswer, PollResult][] = [
     ["queued", answer(200, { id: "v", status: "queued", progress: 0 }), { state: "queued" }],
@@ -172,11 +173,11 @@ describe("a poll", () => {
     ],
     [
       "completed",
-      answer(200, { status: "completed", seconds: "8", expires_at: 1_795_000_000 }),
-      { ...ended, seconds: 8, expiresAtMs: 1_795_000_000_000 },
+      answer(200, { status: "completed", seconds: "8", size: "720x1280", expires_at: 1_795_000_000 }),
+      { ...ended, seconds: 8, size: "720x1280", expiresAtMs: 1_795_000_000_000 },
     ],
     ["completed, and nothing more", answer(200, { status: "completed" }), ended],
-    ["completed, nulls", answer(200, { status: "completed", seconds: null, expires_at: null }), ended],
+    ["completed, nulls", answer(200, { status: "completed", seconds: null, size: null, expires_at: null }), ended],
     [
       "completed, lengths that are none",
       answer(200, { status: "completed", seconds: "long", expires_at: 1e300 }),

@@ -93,6 +93,7 @@ function readCompleted(body: unknown): PollResult {
     state: "completed",
     // Longer than a day is no length of a video but a number of something else.
     seconds: seconds > 0 && seconds <= 86_400 ? seconds : undefined,
+    size: textOf(fieldOf(body, "size")),
     // To the year 9999, the last that dates are written with.
     expiresAtMs: expiresAtMs > 0 && expiresAtMs < 253_402_300_800_000 ? Math.trunc(expiresAtMs) : undefined,
     contentUrl: undefined,

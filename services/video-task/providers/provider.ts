@@ -37,6 +37,8 @@ export type PollResult =
       state: "completed";
       /** Delivered length, if reported. */
       seconds: number | undefined;
+      /** Delivered size, if reported. */
+      size: string | undefined;
       /** Unix milliseconds at which the provider deletes the file, if reported. */
       expiresAtMs: number | undefined;
       /** URL of the file, if reported. */

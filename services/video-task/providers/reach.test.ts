@@ -135,7 +135,7 @@ describe("a provider that nobody here wrote", () => {
     const reached = reach(mock.url, "openai-videos", "demo");
     const pollAfter = async (prompt: string) => reached.poll(await taken(reached, { ...job, prompt }));
     assert.deepEqual(await pollAfter("a running fox"), { state: "in_progress", progress: undefined });
-    const end = { seconds: undefined, expiresAtMs: undefined, contentUrl: undefined };
+    const end = { seconds: undefined, size: undefined, expiresAtMs: undefined, contentUrl: undefined };
     assert.deepEqual(await pollAfter("a finished fox"), { state: "completed", ...end });
     const failed = { state: "failed", code: "generation_failed", message: "The video generation failed" };
     assert.deepEqual(await pollAfter("a broken fox"), failed);
@@ -164,7 +164,7 @@ describe("a provider that nobody here wrote", () => {
       return "never";
     };
     const contentUrl = "https://x.example/fox";
-    const end = { state: "completed", seconds: undefined, expiresAtMs: undefined, contentUrl };
+    const end = { state: "completed", seconds: undefined, size: undefined, expiresAtMs: undefined, contentUrl };
     assert.deepEqual(await endOf("a finished fox"), end);
     assert.deepEqual(await endOf("a broken fox"), { state: "failed", code: "INVALID_ARGUMENT", message: "No fox." });
   });

@@ -36,7 +36,7 @@ export async function claimDue(pool: Pool, lanes: readonly Lane[], leaseMs: numb
      UPDATE video_task.task AS t SET next_look_at = now() + ${milliseconds("$4")}
      FROM due WHERE t.rid = due.rid
      RETURNING t.rid, t.account_id AS "accountId", t.state, t.charge, t.upstream, t.dialect,
-       t.upstream_id AS "upstreamId", t.cost_nanos AS "costNanos", t.progress, t.unanswered, t.missing,
+       t.upstream_id AS "upstreamId", t.size, t.cost_nanos AS "costNanos", t.progress, t.unanswered, t.missing,
        t.deadline_seconds AS "deadlineSeconds", t.next_look_at::text AS lease,
        extract(epoch FROM now() - t.accepted_at)::float8 * 1000 AS "ageMs",
        extract(epoch FROM now() - due.next_look_at)::float8 * 1000 AS "lagMs"`,
@@ -87,7 +87,7 @@ const changes: { [K in Transition["kind"]]: Change<K> } = {
          RETURNING rid, account_id
        ), refunded AS (
          INSERT INTO video_task.money_event (rid, kind, account_id, amount_nanos, reason, next_try_at)
-         SELECT rid, 2, account_id, $4, 'video shorter than asked for', now() FROM ended WHERE $4 > 0::bigint
+         SELECT rid, 2, account_id, $4, 'video shorter or smaller than asked for', now() FROM ended WHERE $4 > 0::bigint
        )
        SELECT FROM ended`,
       [rid, expiresAtMs === undefined ? null : new Date(expiresAtMs), contentUrl ?? null, refundNanos],

@@ -26,6 +26,7 @@ export function makeRunning(given: Partial<RunningTask> = {}): RunningTask {
     upstream: "first",
     dialect: "openai-videos",
     upstreamId: `at_provider_${rid}`,
+    size: "1280x720",
     costNanos: 800_000_000n,
     progress: 0,
     unanswered: 0,
