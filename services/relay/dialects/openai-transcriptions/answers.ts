@@ -19,6 +19,18 @@ function finish(sink: AnswerSink): void {
   sink.markEnd();
 }
 
+// Mistral's names for OpenAI's (@mistralai/mistralai 2.7, `TranscriptionStreamEventTypes`).
+const openaiNames: Record<string, string | undefined> = {
+  "transcription.text.delta": "transcript.text.delta",
+  "transcription.segment": "transcript.text.segment",
+  "transcription.done": "transcript.text.done",
+};
+
+function typeOf(event: unknown): string | undefined {
+  const type = stringOf(member(event, "type"));
+  return type !== undefined && Object.hasOwn(openaiNames, type) ? openaiNames[type] : type;
+}
+
 /**
  * Reads a streamed transcript, which is whole at transcript.text.done. One that tells who speaks has a segment behind
  * the text of each of them, by whose end the sound before it is measured.
@@ -31,19 +43,22 @@ function createStreamReader(sink: AnswerSink): StreamReader {
     // The text has come already, but where a provider sends segments alone.
     if (!hasDeltas) countText(stringOf(member(event, "text")) ?? "", sink, mediaMs);
     const endMs = millisecondsOf(member(event, "end"));
+    // Mistral has segments that do not tell it.
+    if (endMs === 0n) return;
     if (endMs > segmentsMs) segmentsMs = endMs;
     mediaMs = segmentsMs;
     sink.counted("mediaMs", mediaMs);
   };
   const read = (event: unknown): EventKind => {
-    const type = stringOf(member(event, "type"));
+    const type = typeOf(event);
     if (type === "error" || member(event, "error")) {
       sink.error(readError(event) ?? namelessError);
       return "error";
     }
     if (type === "transcript.text.delta") {
       hasDeltas = true;
-      mediaMs = countText(stringOf(member(event, "delta")) ?? "", sink, mediaMs);
+      const text = stringOf(member(event, "delta")) ?? stringOf(member(event, "text")) ?? "";
+      mediaMs = countText(text, sink, mediaMs);
     } else if (type === "transcript.text.segment") readSegment(event);
     if (type !== "transcript.text.done") return undefined;
     const told = readTold(member(event, "usage"));

@@ -122,6 +122,22 @@ for (const [type, use] of Object.entries(kinds)) {
   });
 }
 
+test("a streamed transcript of Mistral's is content, and whole at transcription.done, by the time that it tells", () => {
+  const tally = emptyTally();
+  const tap = createTap(withFields({ stream: "true" }), (error) => error);
+  const read = (event: object): void =>
+    void tap.read(readStreamEvent(Buffer.from(`data: ${JSON.stringify(event)}\n\n`)), tally);
+  read({ type: "transcription.language", audio_language: "en" });
+  assert.equal(tally.hasContent, false);
+  read({ type: "transcription.text.delta", text: "a".repeat(60) });
+  assert.deepEqual([tally.hasContent, tally.counted.mediaMs], [true, 4_000n]);
+  read({ type: "transcription.segment", text: "a".repeat(60), start: null, end: null });
+  assert.equal(tally.counted.mediaMs, 4_000n);
+  const usage = { prompt_audio_seconds: 12, prompt_tokens: 4, completion_tokens: 30, total_tokens: 34 };
+  read({ type: "transcription.done", model: "voxtral", text: "a", usage, language: "en" });
+  assert.deepEqual([tally.isComplete, tally.usage], [true, { mediaMs: 12_000n }]);
+});
+
 test("sound is measured by the segments of speakers, and their text is counted once", () => {
   const tally = emptyTally();
   const tap = createTap(withFields({ stream: "true" }), (error) => error);
