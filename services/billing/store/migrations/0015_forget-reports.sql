@@ -3,11 +3,9 @@
 -- Reports leave 400 days after they were made, and lines of closed days 401 days after the closing, so that a file whose
 -- reading has begun is whole. Younger ones nobody deletes, the owner neither. What was signed of a closed day stays: it
 -- has the hash of the file, for whoever has kept that.
-DROP TRIGGER append_only ON billing.report;
-DROP TRIGGER append_only ON billing.day_close_line;
-CREATE TRIGGER append_only BEFORE UPDATE OR TRUNCATE ON billing.report
+CREATE OR REPLACE TRIGGER append_only BEFORE UPDATE OR TRUNCATE ON billing.report
   FOR EACH STATEMENT EXECUTE FUNCTION billing.refuse_change();
-CREATE TRIGGER append_only BEFORE UPDATE OR TRUNCATE ON billing.day_close_line
+CREATE OR REPLACE TRIGGER append_only BEFORE UPDATE OR TRUNCATE ON billing.day_close_line
   FOR EACH STATEMENT EXECUTE FUNCTION billing.refuse_change();
 CREATE TRIGGER kept BEFORE DELETE ON billing.report
   FOR EACH ROW WHEN (OLD.made_at >= now() - interval '400 days') EXECUTE FUNCTION billing.refuse_change();
