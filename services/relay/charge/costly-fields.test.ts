@@ -235,3 +235,12 @@ test("the operator may let them pass, or share what is his", () => {
     assert.equal(refusalOf({ [field]: value }, "openai-chat", withFee), isCovered ? undefined : unpriced(field));
   }
 });
+
+test("a search before a picture is made needs a price as any other does", () => {
+  const tools = [{ type: "web_search" }];
+  const unpricedTool = 'a tool of type "web_search" in field tools has no price for this model and cannot be used';
+  assert.equal(refusalOf({ tools }, "openai-images", byImage), unpricedTool);
+  assert.equal(refusalOf({ tools: [] }, "openai-images", byImage), undefined);
+  const searching = modelOf({ prices: { ...tokens, images: 40_000n * usd, webSearches: usd } });
+  assert.equal(refusalOf({ tools }, "openai-images", searching), undefined);
+});

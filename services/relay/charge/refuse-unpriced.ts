@@ -57,6 +57,9 @@ const toolPlaces = {
 /** More than any client declares, and few enough that telling what each costs takes no time. */
 const maxTools = 10_000;
 
+/** Formats of images, for which Volcengine searches where tools are declared. */
+const searchesForImages = new Set<Dialect["name"]>(["openai-images", "openai-image-edits"]);
+
 function refuseTools({ body }: Envelope, { prices }: Model, format: Dialect["format"]): void {
   let tools = 0;
   if (body.has("tools") && !body.isArray("tools")) {
@@ -101,5 +104,6 @@ export function refuseUnpriced(
   refuseTier(envelope, model);
   refuseOtherSpellings(envelope, model);
   refuseFields(envelope, model, name);
-  if (isConversation && !model.passesUnpricedTools) refuseTools(envelope, model, format);
+  if ((isConversation || searchesForImages.has(name)) && !model.passesUnpricedTools)
+    refuseTools(envelope, model, format);
 }

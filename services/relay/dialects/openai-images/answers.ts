@@ -9,6 +9,7 @@ import {
 } from "../answer.ts";
 import { countOf, isUntouched, member, noCounts, stringOf, type Cleaner, type ModelPart } from "../dialect.ts";
 import { passErrors, readError } from "../openai-shared/error.ts";
+import { readTools } from "../openai-shared/usage.ts";
 import { countSvg, withSvgs } from "../openai-shared/svg.ts";
 import { readTold, withImage, type ImageCounts } from "./usage.ts";
 
@@ -23,6 +24,12 @@ function readMade(image: unknown, sink: AnswerSink): void {
 /** What a stream has made so far, and what was told with its images. */
 type Made = { images: bigint; ended: bigint; counts: ImageCounts | undefined };
 
+/** Counts what the provider searched for its images. */
+function countSearches(usage: unknown, sink: AnswerSink): void {
+  const { webSearches } = readTools(usage);
+  if (webSearches !== undefined) sink.counted("webSearches", webSearches);
+}
+
 /** An event that brings an image. Others of its kind sum up what the events before have brought. */
 const hasImage = (event: unknown): boolean =>
   stringOf(member(event, "b64_json")) !== undefined || stringOf(member(event, "url")) !== undefined;
@@ -32,6 +39,7 @@ function readSummary(event: unknown, made: Made, sink: AnswerSink): void {
   const generated = countOf(member(member(event, "usage"), "generated_images"));
   if (generated > made.images) made.images = generated;
   sink.counted("images", made.images);
+  countSearches(member(event, "usage"), sink);
   const told = readTold(member(event, "usage"));
   if (told) sink.usage(told);
   sink.ended(true, true);
@@ -86,6 +94,7 @@ function readReply(body: unknown, sink: AnswerSink): boolean {
   const images = (data as unknown[]).filter((one) => !member(one, "error") || hasImage(one)).length;
   if (images > 0) sink.content(0);
   sink.counted("images", BigInt(images));
+  countSearches(member(body, "usage"), sink);
   const drawings: ModelPart[] = [];
   countSvg(body, drawings);
   const told = readTold(member(body, "usage"));

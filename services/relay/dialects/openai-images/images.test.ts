@@ -127,6 +127,14 @@ test("an image that was not made is none of a whole answer", () => {
   assert.equal(readReply({ created: 1, data: [{ error: { code: "x", message: "no" } }] })?.hasContent, false);
 });
 
+test("searches for images are counted, whole and streamed", () => {
+  const told = { ...summary, tool_usage: { web_search: 2 } };
+  const counted = { images: 1n, webSearches: 2n };
+  assert.deepEqual(readReply({ created: 1, data: [{ url: "u" }], usage: told })?.counted, counted);
+  const end = eventOf("image_generation.completed", { usage: { ...told, generated_images: 1 } });
+  assert.deepEqual(tallyOf({}, [succeeded(0), end]).counted, counted);
+});
+
 test("a sequence of images is held for as many as its model may make", () => {
   const sequence = (options?: object): object => ({
     sequential_image_generation: "auto",

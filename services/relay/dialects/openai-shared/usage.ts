@@ -65,6 +65,10 @@ const toolFields: readonly [bucket: UsageBucket, path: Path, again?: Path][] = [
   ["codeSessions", ["server_side_tool_usage_details", "code_interpreter_calls"]],
   ["fileSearches", ["server_side_tool_usage_details", "file_search_calls"]],
   ["fileSearches", ["server_side_tool_usage_details", "document_search_calls"]],
+  ["toolCalls", ["server_side_tool_usage_details", "image_generation_calls"]],
+  // Volcengine.
+  ["webSearches", ["tool_usage", "web_search"]],
+  ["toolCalls", ["tool_usage", "image_process"]],
   ["webSearches", ["tool_calls_details", "web_search", "invocation"]],
   ["webSearches", ["tool_calls_details", "search_web", "invocation"]],
   ["webFetches", ["tool_calls_details", "fetch_url", "invocation"]],
