@@ -1,6 +1,6 @@
 import { type Attack, bombOf, json, packed } from "./attack.ts";
 import { filled, mebibyte } from "./filled.ts";
-import { drips, floodsOfRequests, slowReaders, unreadAnswers } from "./connections.ts";
+import { drips, floodsOfRequests, slowReaders, unreadAnswers, unreadEvents } from "./connections.ts";
 import { sockets } from "./sockets.ts";
 
 const most = 127 * mebibyte;
@@ -133,6 +133,7 @@ export const attacks: Attack[] = [
   drips,
   slowReaders,
   unreadAnswers,
+  unreadEvents,
   ...floodsOfRequests,
   ...sockets,
 ];

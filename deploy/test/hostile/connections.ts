@@ -51,6 +51,21 @@ export const slowReaders: Attack = {
 };
 
 const comingMs = 10_000;
+// They come slower, because they are read on the way.
+const eventsMs = 20_000;
+
+/** Streams of large events are asked for, all at once, and nothing of them is read. */
+export const unreadEvents: Attack = {
+  name: "120 streams of events of 12 MB that nobody reads",
+  prepare: () => async (victim) => {
+    const body = '{"model":"event-12mb","stream":true,"messages":[{"role":"user","content":"x"}]}';
+    const sockets = Array.from({ length: 120 }, () => openTo(victim).pause());
+    for (const socket of sockets) socket.write(headOf(victim, body.length) + body);
+    await pause(eventsMs);
+    for (const socket of sockets) socket.destroy();
+    return "left";
+  },
+};
 
 /** Large answers are asked for, all at once, and nothing of them is read. */
 export const unreadAnswers: Attack = {

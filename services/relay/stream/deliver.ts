@@ -13,6 +13,7 @@ import { deliverOversized } from "./deliver-oversized.ts";
 import { chargeLost } from "./lost-answer.ts";
 import { guardStream } from "./guard.ts";
 import { roomInTurn } from "../http/turn-share.ts";
+import { HeldRoom } from "../http/held-room.ts";
 import type { ReplyPlace, ReplyRoom } from "../http/reply-room.ts";
 import type { LiveCall } from "../live-call.ts";
 import type { Metrics } from "../metrics.ts";
@@ -302,11 +303,24 @@ function attach({ call, response }: Deliverable, { cut, beat, stalledMs, holdBac
   call.hangUp = () => response.destroy();
 }
 
+/** Counts what is in memory of a stream until its caller has read it. */
+function keepRoom({ call, response }: Deliverable, pumping: PumpHandle, replies: ReplyRoom): HeldRoom {
+  const { source, keptBytes, over } = pumping;
+  const hold = (): void => source.pause();
+  const room = new HeldRoom(replies.open(call.accountId), { bytes: keptBytes, hold, free: () => source.resume() });
+  response.on("drain", () => room.look());
+  // Behind its end it is kept for its caller, and behind its caller it is read on.
+  const end = (): void => void over.then(() => room[Symbol.dispose]());
+  if (response.destroyed) end();
+  else response.once("close", end);
+  return room;
+}
+
 /** Starts the stream; where that fails, an answer whose head is out is broken off, for nobody else would end it. */
 function startFlow(
   deliverable: Deliverable,
   answered: UpstreamAnswer,
-  { settling, metrics, limits }: Deliver,
+  { settling, metrics, limits, replies }: Deliver,
   settleCall: Settle,
 ): PumpHandle {
   const { call, envelope, response } = deliverable;
@@ -319,7 +333,7 @@ function startFlow(
   try {
     const head = { ...headers, ...droppedHeader(prepared.dropped) };
     if (!response.destroyed) response.writeHead(200, head).flushHeaders();
-    const pumping = pumpStream({
+    const pumping: PumpHandle = pumpStream({
       answer,
       response,
       tap: tapOf(readingOf(deliverable, answered), cleanerOf(answered.route.upstream)),
@@ -329,10 +343,14 @@ function startFlow(
       isOfEvents,
       maxEventBytes: limits.maxEventBytes,
       onEnd: settleCall,
-      onPiece: () => guardStream(settling, call),
+      onPiece: () => {
+        guardStream(settling, call);
+        room.look();
+      },
       onBroken: (thrown) => settling.log.warn({ rid, upstream, err: thrown }, "a stream broke while it was read"),
     });
     attach(deliverable, pumping);
+    const room = keepRoom(deliverable, pumping, replies);
     pumping.flow();
     return pumping;
   } catch (thrown) {

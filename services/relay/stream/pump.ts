@@ -46,6 +46,10 @@ export type PumpHandle = {
   stalledMs: () => number;
   /** Keeps the upstream waiting, or lets it go on. */
   holdBack: (isHeld: boolean) => void;
+  /** The same for another reason: it goes on when it has been resumed as often as paused. */
+  source: Pausable;
+  /** What is in memory of it: an event that is not whole yet, and what its caller has not read. */
+  keptBytes: () => number;
 };
 
 /**
@@ -368,5 +372,9 @@ export function pumpStream(pump: Pump): PumpHandle {
   const beat = (silentMs: number): void => {
     if (!isOver && isOfEvents && !pausing.isPaused()) writing.beat(silentMs);
   };
-  return { flow, cut, over, beat, stalledMs: pausing.stalledMs, holdBack: pausing.holdBack };
+  // One that has a socket to itself keeps nothing besides, and one whose caller has left keeps nothing.
+  const unreadBytes = (): number => (response.destroyed ? 0 : (response.socket ?? response).writableLength);
+  const keptBytes = (): number => cursor.bytes.length - cursor.end + unreadBytes();
+  const { stalledMs, holdBack, source } = pausing;
+  return { flow, cut, over, beat, stalledMs, holdBack, source, keptBytes };
 }

@@ -1,9 +1,7 @@
 import type { Duplex } from "node:stream";
 import type { WebSocket } from "ws";
+import { HeldRoom } from "../http/held-room.ts";
 import type { ReplyPlace } from "../http/reply-room.ts";
-
-// As of bodies, what is smaller does not count.
-const countedBytes = 65_536;
 
 type Reading = {
   /** What has been passed on and is not gone yet. */
@@ -15,26 +13,24 @@ type Reading = {
 
 /**
  * The memory of what comes on a WebSocket of an upstream: a frame while it arrives, while it is read, and until its
- * caller has it. It is taken of the room for whole answers, because a frame is one: the socket is not read while there
- * is none.
+ * caller has it. It is taken of the room for whole answers, because a frame is one.
  */
 export class FrameRoom implements Disposable {
-  private readonly place: ReplyPlace;
-  private readonly reading: Reading;
+  private readonly room: HeldRoom;
   private arriving = 0;
   private passing = 0;
-  private isFull = false;
-  private isOver = false;
 
-  constructor(place: ReplyPlace, reading: Reading) {
-    this.place = place;
-    this.reading = reading;
+  constructor(place: ReplyPlace, { unreadBytes, hold, free }: Reading) {
+    this.room = new HeldRoom(place, { bytes: () => this.arriving + this.passing + unreadBytes(), hold, free });
   }
 
   /** Counts what comes from now on. */
   watch(webSocket: WebSocket, connection: Duplex): void {
     // Before the frame is taken out of it.
-    connection.prependListener("data", (chunk: Buffer) => this.arrive(chunk.length));
+    connection.prependListener("data", (chunk: Buffer) => {
+      this.arriving += chunk.length;
+      this.room.look();
+    });
     webSocket.prependListener("message", (data) => {
       this.arriving = 0;
       this.passing += (data as Buffer).length;
@@ -42,7 +38,7 @@ export class FrameRoom implements Disposable {
   }
 
   get isWaiting(): boolean {
-    return this.isFull;
+    return this.room.isWaiting;
   }
 
   /** A frame has been passed on, or is of no use. */
@@ -53,39 +49,16 @@ export class FrameRoom implements Disposable {
 
   /** Its caller reads slowly: the connection to him is broken off when others have waited for room for long. */
   awaitReader(hangUp: () => void): void {
-    this.place.awaitReader(hangUp);
+    this.room.awaitReader(hangUp);
   }
 
   /** Gives back what is not in use any more. */
   settle(): void {
-    if (this.bytes() > countedBytes) return;
-    this.place.release();
-    this.goOn();
+    this.room.look();
   }
 
   /** Gives all back: the socket is read no more. */
   [Symbol.dispose](): void {
-    this.isOver = true;
-    this.place.release();
+    this.room[Symbol.dispose]();
   }
-
-  private bytes(): number {
-    return this.arriving + this.passing + this.reading.unreadBytes();
-  }
-
-  private arrive(bytes: number): void {
-    this.arriving += bytes;
-    if (this.isOver) return;
-    const all = this.bytes();
-    if (all <= countedBytes || all <= this.place.heldBytes) return;
-    if (this.place.claim(all, this.goOn) || this.isFull) return;
-    this.isFull = true;
-    this.reading.hold();
-  }
-
-  private readonly goOn = (): void => {
-    if (!this.isFull) return;
-    this.isFull = false;
-    this.reading.free();
-  };
 }

@@ -157,7 +157,8 @@ export class RealtimeSession implements HeldSocket {
     const { upstream } = this.start;
     const place = this.relay.replies.open(this.accountId);
     const room = new FrameRoom(place, {
-      unreadBytes: () => this.opened.webSocket.bufferedAmount,
+      // What is left in a socket that has closed is nobody's.
+      unreadBytes: () => (this.isLeft ? 0 : this.opened.webSocket.bufferedAmount),
       hold: () => this.fromUpstream.hold(),
       free: () => this.freeIfRoom(),
     });
@@ -425,7 +426,8 @@ export class RealtimeSession implements HeldSocket {
     if (this.isOver) return;
     this.isLeft = true;
     this.stopResponses();
-    this.fromUpstream.free();
+    this.room.settle();
+    if (!this.room.isWaiting) this.fromUpstream.free();
     this.leftTimer = setTimeout(() => this.settleAll(EndCause.CLIENT_GONE), countingMs);
     if (this.isDone()) this.settleAll(EndCause.CLIENT_GONE);
   }

@@ -4,7 +4,7 @@ import { after, test } from "node:test";
 import { WebSocket } from "ws";
 import { behaviourText } from "#fake-provider/behaviour.ts";
 import { until } from "#shared/testing/until.ts";
-import { open, start, type SocketRelay } from "../testing/realtime-client.ts";
+import { charged, open, start, type SocketRelay } from "../testing/realtime-client.ts";
 
 const large = { textBytes: 12_000_000, chunks: 1 };
 
@@ -35,4 +35,33 @@ test("so is what it says in a turn of Responses over a socket of its own", async
   await once(webSocket, "open");
   webSocket.send(JSON.stringify({ type: "response.create", model: "m", input: behaviourText(large) }));
   await readLate(relay, webSocket, () => types.includes("response.completed"));
+});
+
+test("so is a large event of a stream over HTTP", async () => {
+  const { relay, url } = await start();
+  const answer = await fetch(`${url}/v1/responses`, {
+    method: "POST",
+    headers: { authorization: "Bearer sk-right", "content-type": "application/json" },
+    body: JSON.stringify({ model: "m", stream: true, input: behaviourText(large) }),
+  });
+  await until("its memory is counted", () => relay.replies.bytes() > 1_000_000);
+  assert.match(await answer.text(), /response\.completed/);
+  await until("its memory is given back", () => relay.replies.bytes() === 0);
+});
+
+test("what a caller has left behind is not counted, and is read on", async () => {
+  const relay = await start();
+  const leaving = new AbortController();
+  const asked = { text: "one two three", chunks: 3, gapMs: 20 };
+  const answer = await fetch(`${relay.url}/v1/responses`, {
+    method: "POST",
+    headers: { authorization: "Bearer sk-right", "content-type": "application/json" },
+    body: JSON.stringify({ model: "m", stream: true, input: behaviourText(asked) }),
+    signal: leaving.signal,
+  });
+  await answer.body?.getReader().read();
+  leaving.abort();
+  await until("it is charged", () => charged(relay).length === 1);
+  assert.equal(relay.fake.truth[0]?.ended, "whole");
+  assert.deepEqual([relay.relay.replies.bytes(), relay.relay.replies.waiting()], [0, 0]);
 });
