@@ -31,7 +31,7 @@ import { readSumsLag } from "./store/sum-state.ts";
 import { createPool, probe } from "#shared/stores/postgres.ts";
 import { startTracing } from "#shared/process/tracing.ts";
 import { encodePost } from "./intake/post-wire.ts";
-import { createBalancePusher } from "./intake/push-balances.ts";
+import { createBalancePusher, createNewerBalances } from "./intake/push-balances.ts";
 import { createLedgerRepair } from "./intake/repair-ledger.ts";
 import { createFundsPublisher } from "./intake/publish-funds.ts";
 import { rebookFunds } from "./intake/rebook-funds.ts";
@@ -62,7 +62,8 @@ const audit = unaryClient(AuthQuotaService, channel, 30_000);
 const nats = resources.use(keepConnected(config.NATS_URL, { login: config, registry, health, log }));
 
 const days = createLedgerDays(pool);
-const pusher = createBalancePusher({ authQuota, metrics, log });
+const newer = createNewerBalances();
+const pusher = createBalancePusher({ authQuota, metrics, log, newer });
 const stream = {
   replicas: config.USAGE_STREAM_REPLICAS,
   maxBytes: config.USAGE_STREAM_MAX_BYTES,
@@ -105,6 +106,7 @@ const booking = { pool, days, metrics, clock, log, nats, pusher, proofs };
 const publishFunds = createFundsPublisher({ pool, nats, replicas: stream.replicas });
 const repair = createLedgerRepair({
   ...booking,
+  newer,
   authQuota: audit,
   replayFrom: (fromMs) => replayAll(booking, fromMs),
   rebookFundsFrom: async (fromMs) => {

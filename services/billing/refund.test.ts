@@ -137,7 +137,7 @@ test("a key whose refund auth-quota was not told of is told again until it was, 
       post: async (request) => {
         if (isAway) throw new Error("away");
         for (const { keyId = "", spentNanos = 0n } of request.keys ?? []) keys.push([keyId, spentNanos]);
-        return { $typeName: "authquota.v1.PostResponse" };
+        return { $typeName: "authquota.v1.PostResponse", newer: [] };
       },
     },
     metrics: createMetrics(new Registry()),

@@ -52,9 +52,10 @@ export function postHandler(deps: PostDeps): UnaryHandlers<typeof AuthQuotaServi
     ];
     const posts = calls.map((call): OwnedOperation => ({ accountId: call.accountId, operation: writePost(call) }));
     faultPoint("auth-quota: told what is booked, nothing of it taken over");
-    await whenRedisAnswers(postAll(deps, [...sums, ...posts]));
+    const newer = new Map<string, bigint>();
+    await whenRedisAnswers(postAll(deps, [...sums, ...posts], newer));
     await whenRedisAnswers(postBehind(deps, calls));
-    return {};
+    return { newer: Array.from(newer, ([accountId, version]) => ({ accountId, version })) };
   };
 }
 
@@ -75,22 +76,27 @@ const writeLeasedBehind = ({ rid, accountId, keyId, bookedNanos }: BookedCall): 
 /** An operation on what an account has. */
 type OwnedOperation = { accountId: string; operation: HotOperation };
 
-async function postAll(deps: PostDeps, owned: readonly OwnedOperation[]): Promise<void> {
+/** Notes in `newer` which accounts have a newer balance than was told. */
+async function postAll(deps: PostDeps, owned: readonly OwnedOperation[], newer: Map<string, bigint>): Promise<void> {
   const parts = byShard(deps.shards, owned, ({ accountId }) => accountId);
-  await forEachOf(parts, ([shard, own]) => postTo(deps, shard, own));
+  await forEachOf(parts, ([shard, own]) => postTo(deps, { shard, owned: own, newer }));
 }
 
+type ShardPost = { shard: Shard; owned: OwnedOperation[]; newer: Map<string, bigint> };
+
 /** All that is of accounts which turn out to have left the shard is posted to where they are. */
-async function postTo(deps: PostDeps, shard: Shard, owned: OwnedOperation[]): Promise<void> {
+async function postTo(deps: PostDeps, { shard, owned, newer }: ShardPost): Promise<void> {
   const moved = new Set<string>();
   for (const chunk of chunks(owned)) {
     const answers = await shard.apply(
       "",
       chunk.map(({ operation }) => operation),
     );
-    answers.forEach(({ code }, index) => {
-      if (code === Verdict.CONFLICT) report(deps, chunk[index]?.operation);
-      if (code === answerCodes.moved) moved.add(chunk[index]?.accountId ?? "");
+    answers.forEach(({ code, number }, index) => {
+      const { accountId = "", operation } = chunk[index] ?? {};
+      if (code === Verdict.CONFLICT) report(deps, operation);
+      if (code === answerCodes.moved) moved.add(accountId);
+      if (code === Verdict.OK && number > 0 && operation?.[0] === "balance") newer.set(accountId, BigInt(number));
     });
   }
   if (moved.size === 0) return;
@@ -98,6 +104,7 @@ async function postTo(deps: PostDeps, shard: Shard, owned: OwnedOperation[]): Pr
   await postAll(
     deps,
     owned.filter(({ accountId }) => moved.has(accountId)),
+    newer,
   );
 }
 

@@ -3,7 +3,7 @@ import { after, before, describe, it, test } from "node:test";
 import { v7 } from "uuid";
 import { Verdict } from "#proto/authquota/v1/authquota_pb.ts";
 import { actor, freshNames, fundedActor, newRid, startHotWorld, type HotEnvironment } from "../testing/hot-world.ts";
-import { answerCodes, need, type HotAnswer } from "./hot.ts";
+import { answerCodes, need, writeBalance, type HotAnswer } from "./hot.ts";
 
 let world: HotEnvironment;
 before(async () => {
@@ -281,6 +281,20 @@ test("a rid whose time is more than ten minutes away is refused in both directio
     assert.ok(Math.abs(number - aheadMs) < 5_000, String(number));
   }
   assert.equal((await payer.reserve(at(Date.now() - 590_000), 1)).code, Verdict.OK);
+});
+
+test("a balance of an older version changes nothing, and is answered with the version that is known", async () => {
+  const payer = await fundedActor(world.hot, 1_000);
+  const tell = async (nanos: bigint, version: bigint) => {
+    const operation = writeBalance(payer.account, { nanos, spentNanos: 0n, version }, "");
+    return (await world.hot.apply("", [operation]))[0];
+  };
+  const newest = 2n ** 33n + 7n;
+  assert.deepEqual(await tell(500n, newest), { code: Verdict.OK, number: 0, text: "" });
+  assert.deepEqual(await tell(500n, newest), { code: Verdict.OK, number: 0, text: "" });
+  assert.deepEqual(await tell(501n, newest), { code: Verdict.OK, number: Number(newest) + 1, text: "" }, "another one");
+  assert.deepEqual(await tell(900n, newest - 1n), { code: Verdict.OK, number: Number(newest), text: "" });
+  assert.equal((await payer.reserve(newRid(), 501)).code, Verdict.BALANCE);
 });
 
 test("settings of an older version never replace newer ones", async () => {

@@ -10,6 +10,7 @@ import {
   readUnpushedAccounts,
   readUnpushedKeys,
   type AccountRow,
+  type AccountVersion,
   type KeyRow,
 } from "../store/funds.ts";
 import type { Pool } from "#shared/stores/postgres.ts";
@@ -40,6 +41,26 @@ export type BalancePusher = {
   repair: (pool: Pool) => Promise<void>;
 };
 
+/** Accounts of which auth-quota has a newer balance than it was pushed, with its version. */
+export type NewerBalances = { note: (newer: readonly AccountVersion[]) => void; take: () => AccountVersion[] };
+
+const mostNewer = 100;
+
+/** Remembers some of those that were noted last, until they are taken. */
+export function createNewerBalances(): NewerBalances {
+  let noted: AccountVersion[] = [];
+  return {
+    note: (newer) => {
+      if (newer.length > 0) noted = [...noted, ...newer].slice(-mostNewer);
+    },
+    take: () => {
+      const taken = noted;
+      noted = [];
+      return taken;
+    },
+  };
+}
+
 type PostClient = Pick<UnaryClient<typeof AuthQuotaService>, "post">;
 
 const repairedAtOnce = 500;
@@ -54,16 +75,19 @@ export function createBalancePusher({
   authQuota,
   metrics,
   log,
+  newer,
 }: {
   authQuota: PostClient;
   metrics: Metrics;
   log: Logger;
+  newer?: Pick<NewerBalances, "note">;
 }): BalancePusher {
   // Stored by `repair` for many accounts at once: a write per batch would double the writes to the account's row.
   const confirmed = new Map<string, bigint>();
   const push = async (posting: Posting): Promise<boolean> => {
     try {
-      await authQuota.post(toRequest(posting));
+      const answer = await authQuota.post(toRequest(posting));
+      newer?.note(answer.newer);
     } catch (error) {
       metrics.postFailures.inc();
       log.warn({ err: error, calls: posting.calls.length }, "failed to push bookings to auth-quota");

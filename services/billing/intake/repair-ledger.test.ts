@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
 import { hash } from "node:crypto";
-import { after, before, test } from "node:test";
+import { after, before, beforeEach, test } from "node:test";
 import { promisify } from "node:util";
 import { jetstream, jetstreamManager } from "@nats-io/jetstream";
 import type { NatsConnection } from "@nats-io/transport-node";
@@ -36,6 +36,7 @@ before(async () => {
   connection = await nats.connect();
   resources.defer(() => connection.close());
 });
+beforeEach(() => stub.forget());
 after(() => resources.disposeAsync());
 
 const billingOn = (pool: Pool) => startBilling({ pool, natsUrl: nats.url, authQuotaAddress: stub.address });
@@ -138,6 +139,25 @@ for (const [what, copy] of [
     assert.deepEqual(await findImbalance(ownerUrl), []);
   });
 }
+
+test("a disk that is put back with the stream's is found by a balance that auth-quota knows newer", async () => {
+  const { ownerUrl, pool } = await startBehind(copyDisk);
+  await using _pool = { [Symbol.asyncDispose]: () => pool.end() };
+  // Nothing on the stream, and no process, tells that more was booked.
+  await (await jetstreamManager(connection)).streams.delete(usageStream);
+  await using billing = billingOn(pool);
+  await publish({});
+  await until("it is booked", async () => (await countLines(ownerUrl)) === 4);
+  assert.equal(stub.balanceOf("acct_test"), -1_600n, "what nobody has any more, with a newer version");
+  await until("a new epoch has told what the ledger has", async () => {
+    await billing.repairPass();
+    return stub.balanceOf("acct_test") === -1_200n;
+  });
+  assert.equal(stub.balanceOf("acct_other"), -400n);
+  await billing.repairPass();
+  assert.equal(await valueOf(billing.metrics.ledgerEpoch), 2);
+  assert.deepEqual(await findImbalance(ownerUrl), []);
+});
 
 test("a ledger that has lost nothing keeps its epoch, also when its billing starts again", async () => {
   const manager = await jetstreamManager(connection);

@@ -11,6 +11,7 @@ import {
   closeEpoch,
   createAccounts,
   findLoss,
+  findOlder,
   openEpoch,
   releaseEpoch,
   readEpoch,
@@ -22,7 +23,8 @@ import type { LedgerDays } from "../store/days.ts";
 import { forgetPrices } from "../store/prices.ts";
 import { endOfFunds, findLostFunds } from "./find-lost-funds.ts";
 import type { NatsLink } from "./nats.ts";
-import type { BalancePusher } from "./push-balances.ts";
+import type { BalancePusher, NewerBalances } from "./push-balances.ts";
+import type { AccountVersion } from "../store/funds.ts";
 import { consumerName, isMissing } from "./stream.ts";
 
 /** What reading the stream again has found. */
@@ -32,6 +34,8 @@ export type LedgerRepairDeps = {
   pool: Pool;
   nats: NatsLink;
   pusher: BalancePusher;
+  /** What auth-quota knows newer than it was pushed. */
+  newer: Pick<NewerBalances, "take">;
   authQuota: Pick<UnaryClient<typeof AuthQuotaService>, "listAccounts">;
   /** Books what the ledger lacks of what the stream has taken from this time on, in milliseconds since 1970. */
   replayFrom: (fromMs: number | undefined) => Promise<ReplayTotals>;
@@ -81,9 +85,9 @@ export function createLedgerRepair(deps: LedgerRepairDeps): LedgerRepair {
     }
     epoch = found;
   };
-  const open = async (loss: LedgerLoss, known = mark): Promise<void> => {
+  const open = async (loss: LedgerLoss, known = mark, newer: readonly AccountVersion[] = []): Promise<void> => {
     if (!mark || !known) return;
-    const opened = await openEpoch(deps.pool, known, await endsOf(deps, mark));
+    const opened = await openEpoch(deps.pool, known, { ends: await endsOf(deps, mark), newer });
     if (!opened) return;
     await lookAtEpoch();
     deps.log.error({ ...loss, bookedUntil: `${loss.bookedUntil}` }, "ledger has lost bookings: booking them again");
@@ -93,7 +97,10 @@ export function createLedgerRepair(deps: LedgerRepairDeps): LedgerRepair {
     if (loss) return open(loss, known);
     const lost = await findLostFunds(deps.pool, manager);
     const lossOfFunds = lost && (await findLoss(deps.pool, lost));
-    if (lossOfFunds) await open(lossOfFunds, lost);
+    if (lossOfFunds) return open(lossOfFunds, lost);
+    const newer = deps.newer.take();
+    const older = await findOlder(deps.pool, known, newer);
+    if (older) await open(older, known, newer);
   };
   return {
     mark: () => mark,

@@ -11,6 +11,9 @@ export type AccountRow = {
   version: bigint;
 };
 
+/** How new a balance is. */
+export type AccountVersion = Pick<AccountRow, "accountId" | "version">;
+
 export type KeyRow = { keyId: string; accountId: string; spentNanos: bigint; version: bigint };
 
 /** What an AccountRow is read from. */

@@ -1,4 +1,5 @@
-import { plainArray } from "./arrays.ts";
+import type { AccountVersion } from "./funds.ts";
+import { numberArray, plainArray } from "./arrays.ts";
 import { inTransaction, type Pool, type Queryable } from "#shared/stores/postgres.ts";
 
 /**
@@ -39,6 +40,28 @@ export async function findLoss(db: Queryable, known: StreamMark): Promise<Ledger
   return lossOf(rows[0], known);
 }
 
+/**
+ * Finds a ledger that is behind balances which auth-quota has from it: versions go there behind their commit. Nothing
+ * else tells of a disk that was put back together with the stream's, where no process remembers more.
+ */
+export async function findOlder(
+  db: Queryable,
+  known: StreamMark,
+  newer: readonly AccountVersion[],
+): Promise<LedgerLoss | undefined> {
+  if (newer.length === 0) return undefined;
+  const { rows } = await db.query<AccountVersion & { told: bigint }>(
+    `SELECT account_id AS "accountId", coalesce(a.version, 0) AS version, n.version AS told
+     FROM unnest($1::text[], $2::bigint[]) AS n (account_id, version) LEFT JOIN billing.account AS a USING (account_id)
+     WHERE coalesce(a.version, 0) < n.version LIMIT 1`,
+    [plainArray(newer.map(({ accountId }) => accountId)), numberArray(newer.map(({ version }) => version))],
+  );
+  const [older] = rows;
+  if (!older) return undefined;
+  const reason = `${older.accountId} is at version ${older.version}, and was told at ${older.told}`;
+  return { stream: known.stream, bookedUntil: (await readMark(db, known.stream)) ?? 0n, reason };
+}
+
 function lossOf(found: LedgerPlace | undefined, known: StreamMark): LedgerLoss | undefined {
   if (!found) return undefined;
   const { place, knownPlace, booked } = found;
@@ -72,11 +95,11 @@ export async function advanceMark(db: Queryable, known: StreamMark, sequence: bi
 export async function openEpoch(
   pool: Pool,
   known: StreamMark,
-  ends: readonly StreamMark[],
+  { ends, newer }: { ends: readonly StreamMark[]; newer: readonly AccountVersion[] },
 ): Promise<LedgerLoss | undefined> {
   return await inTransaction(pool, async (db) => {
     await db.query("SELECT pg_advisory_xact_lock(hashtext('billing.ledger_epoch'))");
-    const loss = await findLoss(db, known);
+    const loss = (await findLoss(db, known)) ?? (await findOlder(db, known, newer));
     if (!loss) return undefined;
     await db.query(
       `INSERT INTO billing.ledger_epoch (epoch, place, reason, stream, booked_until)

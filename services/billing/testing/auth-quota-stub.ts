@@ -1,6 +1,7 @@
 import { AuthQuotaService, type PostRequest } from "#proto/authquota/v1/authquota_pb.ts";
 import { serveGrpc, unaryHandlers, type UnaryHandlers } from "#shared/grpc/grpc.ts";
 import { createLog } from "#shared/process/log.ts";
+import type { AccountVersion } from "../store/funds.ts";
 import { refusing } from "#shared/testing/refusing.ts";
 
 /** A gRPC server that stands in for auth-quota: notes what it is told and lists what the test puts into its outbox. */
@@ -15,6 +16,8 @@ export type AuthQuotaStub = AsyncDisposable & {
   onListAccounts: () => Promise<void>;
   /** Called at each Post before it is answered; may throw or wait. */
   onPost: (request: PostRequest) => Promise<void>;
+  /** Forgets all balances: what comes is of another ledger. */
+  forget: () => void;
   /** Newest balance told of an account. */
   balanceOf: (accountId: string) => bigint | undefined;
 };
@@ -26,11 +29,15 @@ export async function serveAuthQuotaStub(): Promise<AuthQuotaStub> {
     post: async (request) => {
       await stub.onPost(request);
       stub.posts.push(request);
+      const newer: AccountVersion[] = [];
       for (const { accountId, balanceNanos, version } of request.accounts) {
-        if (version > (balances.get(accountId)?.version ?? -1n)) balances.set(accountId, { balanceNanos, version });
+        const known = balances.get(accountId);
+        if (!known || version > known.version) balances.set(accountId, { balanceNanos, version });
+        else if (version < known.version) newer.push({ accountId, version: known.version });
+        else if (balanceNanos !== known.balanceNanos) newer.push({ accountId, version: version + 1n });
       }
       for (const { rid, isFinal } of request.calls) if (isFinal) stub.unposted.delete(rid);
-      return {};
+      return { newer };
     },
     listAccounts: async () => {
       await stub.onListAccounts();
@@ -48,6 +55,7 @@ export async function serveAuthQuotaStub(): Promise<AuthQuotaStub> {
     accounts: [],
     onListAccounts: () => Promise.resolve(),
     onPost: () => Promise.resolve(),
+    forget: () => balances.clear(),
     balanceOf: (accountId) => balances.get(accountId)?.balanceNanos,
     [Symbol.asyncDispose]: () => server[Symbol.asyncDispose](),
   };

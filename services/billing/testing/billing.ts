@@ -16,7 +16,7 @@ import { replayAll } from "../handlers/replay.ts";
 import { isTrusted, type Proofs } from "../records/proofs.ts";
 import { createLedgerDays } from "../store/days.ts";
 import type { Pool } from "#shared/stores/postgres.ts";
-import { createBalancePusher, type BalancePusher } from "../intake/push-balances.ts";
+import { createBalancePusher, createNewerBalances, type BalancePusher } from "../intake/push-balances.ts";
 
 const log = createLog("test", "silent");
 
@@ -54,7 +54,8 @@ export function startBilling({
   const channel = resources.use(connectGrpc(authQuotaAddress));
   const authQuota = unaryClient(AuthQuotaService, channel, 5_000);
   const nats = resources.use(keepConnected(natsUrl, { health, log }));
-  const pusher = createBalancePusher({ authQuota, metrics, log });
+  const newer = createNewerBalances();
+  const pusher = createBalancePusher({ authQuota, metrics, log, newer });
   const stream = { replicas: 1, maxBytes: 256 * 2 ** 20, ackWaitMs };
   const replayFrom = (fromMs: number | undefined) => replayAll({ ...booking, nats, pusher, proofs }, fromMs);
   const publishFunds = createFundsPublisher({ pool, nats, replicas: 1 });
@@ -62,7 +63,7 @@ export function startBilling({
     await publishFunds();
     return await rebookFunds({ ...booking, nats }, fromMs);
   };
-  const repair = createLedgerRepair({ ...booking, nats, pusher, authQuota, replayFrom, rebookFundsFrom });
+  const repair = createLedgerRepair({ ...booking, nats, pusher, newer, authQuota, replayFrom, rebookFundsFrom });
   resources.use(startConsumer({ ...booking, nats, pusher, proofs, health, stream, repair }));
   const outboxPass = createOutboxPass({ authQuota, pool, nats, pusher, proofs, metrics, clock, log, ageMs: 0 });
   return {

@@ -155,17 +155,24 @@ local function addFurtherOperations()
   end
 
   -- Takes over what billing has booked, unless something newer is known: the sum `field` of what was `found`, by name.
+  -- Says what version that has, or one more where it is this one with another sum: a ledger whose version is older has
+  -- lost bookings.
   local function takeOver(found, name, field, sum, version, askedIn)
-    local knownVersion = found[field .. 'Version']
+    local known, knownVersion = found[field], found[field .. 'Version']
+    local newer
     if not knownVersion or tonumber(version) > knownVersion then
       redis.call('HSET', name, field, sum, field .. '_version', version)
       found[field], found[field .. 'Version'] = tonumber(sum), tonumber(version)
+    elseif tonumber(version) < knownVersion then
+      newer = knownVersion
+    elseif known ~= tonumber(sum) then
+      newer = knownVersion + 1
     end
     if isCurrent(askedIn) and not found.isLoaded then
       redis.call('HSET', name, field .. '_in', service.generation)
       found.isLoaded = true
     end
-    return verdicts.OK
+    return verdicts.OK, newer
   end
 
   -- With what the account has spent of late; "": an older version of billing does not tell that. Where an older version
