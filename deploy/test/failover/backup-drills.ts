@@ -8,8 +8,8 @@ import type { Scenario } from "../chaos/scenario.ts";
 import { addChanging, changeThings, checkThings } from "./changes.ts";
 import type { Drill } from "./drill.ts";
 
-/** Runs a command of `npm run admin` on the stores and services of the drill; throws with its words when it fails. */
-async function admin({ world, say }: Scenario, ...words: string[]): Promise<void> {
+/** Runs a command of `npm run admin` on the stores and services of the drill; gives its exit code and its words. */
+export async function runAdmin({ world }: Scenario, ...words: string[]): Promise<{ code: number; told: string }> {
   const { addresses, stores, tlsFolder, catalogFile } = world.stack;
   const told: string[] = [];
   const tell = (text: string): void => void told.push(text);
@@ -26,8 +26,13 @@ async function admin({ world, say }: Scenario, ...words: string[]): Promise<void
     addressesFile: "",
     output: { answer: tell, aside: tell },
   });
-  say(`  ${told.join("").trimEnd().replaceAll("\n", "\n  ")}`);
-  if (code !== 0) throw new Error(`${words[0]} ended with ${code}: ${told.join("")}`);
+  return { code, told: told.join("") };
+}
+
+async function admin(scenario: Scenario, ...words: string[]): Promise<void> {
+  const { code, told } = await runAdmin(scenario, ...words);
+  scenario.say(`  ${told.trimEnd().replaceAll("\n", "\n  ")}`);
+  if (code !== 0) throw new Error(`${words[0]} ended with ${code}: ${told}`);
 }
 
 /** Puts a backup back while calls run; the API is closed meanwhile, by the command itself. */

@@ -6,7 +6,10 @@ import { until } from "#shared/testing/until.ts";
 import { readMetric } from "../e2e/kills.ts";
 import { emptyRedis } from "../chaos/lost-stores.ts";
 import type { Round, Scenario } from "../chaos/scenario.ts";
+import type { Customer } from "../e2e/world.ts";
+import { planDearStream } from "../e2e/call-mix.ts";
 import { addChanging, changeThings, checkThings } from "./changes.ts";
+import { runAdmin } from "./backup-drills.ts";
 import type { Drill } from "./drill.ts";
 import { disk, dump, nameOf, onOwnDatabase, type Place, type Return } from "./postgres-drills.ts";
 
@@ -103,6 +106,38 @@ async function untilBooked({ world }: Scenario): Promise<void> {
   await until("what has ended is booked", isBooked, bookedMs);
 }
 
+/**
+ * Puts PostgreSQL back while Redis is emptied, which alone would still have what was made since: an account and its key
+ * are gone. They are found in the ledger, and the account with its money comes back by a command.
+ */
+async function loseAccount(scenario: Scenario, round: Round, place: Place): Promise<void> {
+  const postgres = keptPostgres(dump, place);
+  await round.more(40);
+  await postgres.keep();
+  const made = await round.addCustomer();
+  await round.call(say(made));
+  await untilBooked(scenario);
+  await postgres.stop();
+  await emptyRedis(scenario);
+  await postgres.putBack();
+  await round.untilServed();
+  await round.more(40);
+  const lostNow = async (): Promise<string[]> => {
+    const { told } = await runAdmin(scenario, "--json", "lost");
+    const { accounts, keys } = JSON.parse(told) as { accounts: { accountId: string }[]; keys: { keyId: string }[] };
+    return [...accounts.map(({ accountId }) => accountId), ...keys.map(({ keyId }) => keyId)];
+  };
+  const isListed = async (): Promise<boolean> => (await lostNow()).join() === [made.accountId, made.keyId].join();
+  await until("the account and its key are listed, and nothing else", isListed, toldAgainMs);
+  await runAdmin(scenario, "account", "create", "--id", made.accountId, "--name", "made again");
+  const key = await scenario.world.createKey(made.accountId);
+  await until("it is served with the money that it had", async () => (await round.call(say(key))).status === 200);
+  const left = await lostNow();
+  if (left.join() !== made.keyId) round.problems.push(`lost lists ${left.join(", ")}, and not the key alone`);
+}
+
+const say = (customer: Customer) => planDearStream(customer, { dialect: "chat", words: 5, gapMs: 1 });
+
 const apart = (name: string, says: string, accident: Accident): Drill =>
   onOwnDatabase(name, says, (scenario, round, place) => comeBackApart(scenario, round, accident, place));
 
@@ -126,4 +161,9 @@ export const restoreDrills: readonly Drill[] = [
     by: disk,
     areServicesKilled: true,
   }),
+  onOwnDatabase(
+    "restored-redis-empty",
+    "PostgreSQL comes back from a dump and Redis empty: an account made since is listed and made again",
+    loseAccount,
+  ),
 ];
