@@ -15,6 +15,7 @@ import { eventJson } from "../../dialects/sse.ts";
 import { CallFailure, renderFailure, type Failure } from "../../failures.ts";
 import type { BodyShare } from "../../http/body-budget.ts";
 import { refusalOfBody } from "../../http/read.ts";
+import { inTurn } from "../../http/turn-share.ts";
 import { noteRefusal } from "../../report/refusals.ts";
 import { cleanerOf } from "../../upstream/failure.ts";
 import { FrameRoom } from "../../upstream/frame-room.ts";
@@ -259,8 +260,11 @@ export class RealtimeSession implements HeldSocket {
   }
 
   private async passOn(bytes: Buffer): Promise<void> {
+    const isWide = hasManyMarks(bytes, maxMarks);
+    // Looking at megabytes and reading them take some 30 ms each: others have their turn in between.
+    if (bytes.length > maxBufferedBytes) await inTurn(() => undefined);
     const text = bytes.toString();
-    const event = hasManyMarks(bytes, maxMarks) ? undefined : eventJson(text);
+    const event = isWide ? undefined : eventJson(text);
     const type = stringOf(member(event, "type"));
     if (type === undefined) return this.fail({ name: "upstream_invalid", cause: "a frame that is no event" });
     try {
