@@ -7,17 +7,11 @@ import { test } from "node:test";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { createPools } from "#shared/catalog/pools.ts";
-import { createActiveSet } from "#shared/process/active-set.ts";
 import { createLog } from "#shared/process/log.ts";
 import { buildApp } from "./app.ts";
-import { createBodyBudget } from "./http/body-budget.ts";
-import { createReplyRoom } from "./http/reply-room.ts";
-import { createItemMemory } from "./conversion/item-memory.ts";
-import { createOrphans } from "./stream/orphans.ts";
 import { memorySpool, modelOf, noThreads, scriptedQuota, settlingOf, upstreamOf } from "./testing/fakes.ts";
 import { loneConfig as config } from "./testing/lone-config.ts";
-import { createUpstreamHealth } from "./upstream/health.ts";
-import { createVideos } from "./videos/videos.ts";
+import { relayOf } from "./testing/relay-of.ts";
 
 const atOnce = 16;
 const answer = JSON.stringify({
@@ -47,25 +41,7 @@ async function startRelay(): Promise<AsyncDisposable & { call: () => Promise<voi
   const spool = memorySpool({ append: () => undefined });
   const settling = settlingOf({ quota, spool, log: createLog("test", "silent") });
   const pools = resources.use(createPools());
-  const app = buildApp(config, {
-    catalog: { current: () => ({ models, upstreams: [], isMaintenance: false }), isStale: () => false },
-    pools,
-    health: createUpstreamHealth(),
-    threads: noThreads,
-    bodyBudget: createBodyBudget(config.MAX_BODY_BYTES_IN_FLIGHT),
-    replies: createReplyRoom(config.MAX_REPLY_BYTES),
-    items: createItemMemory(),
-    loggedShare: 0,
-    tracing: { share: 0, hasGenAi: false },
-    settling,
-    metrics: settling.metrics,
-    log: settling.log,
-    limits: { maxReplyBytes: config.MAX_REPLY_BYTES, maxEventBytes: config.MAX_STREAM_EVENT_BYTES },
-    live: createActiveSet(),
-    orphans: createOrphans(settling),
-    videos: createVideos(undefined),
-    isDraining: false,
-  });
+  const app = buildApp(config, relayOf({ models, settling, pools, threads: noThreads }, { loggedShare: 0 }));
   await app.listen({ host: "127.0.0.1", port: 0 });
   resources.defer(() => app.close());
   const { port } = app.server.address() as AddressInfo;

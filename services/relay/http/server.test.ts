@@ -5,21 +5,16 @@ import { promisify } from "node:util";
 import { until } from "#shared/testing/until.ts";
 import { buildApp } from "../app.ts";
 import { createBodyBudget } from "./body-budget.ts";
-import { createItemMemory } from "../conversion/item-memory.ts";
-import type { Relay } from "../call.ts";
 import { httpDialects } from "../dialects/index.ts";
 import { createPools } from "#shared/catalog/pools.ts";
-import { createActiveSet } from "#shared/process/active-set.ts";
 import { defaultServerLimits } from "./server.ts";
 import { listeningLog, modelOf, scriptedQuota, settlingOf } from "../testing/fakes.ts";
 import { connectRaw, type RawClient } from "../testing/raw-client.ts";
-import { createOrphans } from "../stream/orphans.ts";
 import { createReplyRoom } from "./reply-room.ts";
-import { createUpstreamHealth } from "../upstream/health.ts";
-import { createVideos } from "../videos/videos.ts";
 import { countThreads, createThreads } from "../threads/threads.ts";
 import { readConfig } from "../config.ts";
 import { loneConfig as config } from "../testing/lone-config.ts";
+import { relayOf } from "../testing/relay-of.ts";
 
 /** A key's check that ends when the test says so. */
 let keyChecked = Promise.withResolvers<void>();
@@ -33,28 +28,14 @@ const settling = settlingOf({ quota, log });
 await using pools = createPools();
 await using threads = createThreads(countThreads(settling.metrics, settling.log));
 const model = modelOf();
-const relay: Relay = {
-  catalog: {
-    current: () => ({ models: new Map([[model.id, model]]), upstreams: [], isMaintenance: false }),
-    isStale: () => false,
+const relay = relayOf(
+  { models: new Map([[model.id, model]]), settling, pools, threads },
+  {
+    bodyBudget: createBodyBudget(1_000_000),
+    replies: createReplyRoom(1_000_000),
+    limits: { maxReplyBytes: 1_000_000, maxEventBytes: 1_000_000 },
   },
-  pools,
-  health: createUpstreamHealth(),
-  threads,
-  bodyBudget: createBodyBudget(1_000_000),
-  replies: createReplyRoom(1_000_000),
-  items: createItemMemory(),
-  loggedShare: 1,
-  tracing: { share: 0, hasGenAi: false },
-  settling,
-  metrics: settling.metrics,
-  log,
-  limits: { maxReplyBytes: 1_000_000, maxEventBytes: 1_000_000 },
-  live: createActiveSet(),
-  orphans: createOrphans(settling),
-  videos: createVideos(undefined),
-  isDraining: false,
-};
+);
 const limits = { ...defaultServerLimits, headersTimeoutMs: 300, requestTimeoutMs: 600, checkEveryMs: 100 };
 const app = buildApp(config, relay, { limits });
 await app.listen({ host: "127.0.0.1", port: 0 });

@@ -3,20 +3,15 @@ import type { Operation } from "#proto/authquota/v1/authquota_pb.ts";
 import { startFakeUpstream } from "#fake-provider/upstream.ts";
 import type { Upstream } from "#shared/catalog/upstreams.ts";
 import { createPools } from "#shared/catalog/pools.ts";
-import { createActiveSet } from "#shared/process/active-set.ts";
 import { buildApp } from "../app.ts";
-import type { Relay } from "../call.ts";
 import type { Model } from "../catalog/models.ts";
-import { createItemMemory } from "../conversion/item-memory.ts";
 import { createBodyBudget } from "../http/body-budget.ts";
 import type { SocketsLimits } from "../sockets/sockets.ts";
-import { createOrphans } from "../stream/orphans.ts";
 import { createReplyRoom } from "../http/reply-room.ts";
 import { countThreads, createThreads } from "../threads/threads.ts";
-import { createUpstreamHealth } from "../upstream/health.ts";
-import { createVideos } from "../videos/videos.ts";
 import { listeningLog, modelOf, scriptedQuota, settlingOf, upstreamOf } from "./fakes.ts";
 import { loneConfig as config } from "./lone-config.ts";
+import { relayOf } from "./relay-of.ts";
 
 // USD per 1,000,000 of each: 4 and 16 for text, 32 and 64 for sound, 0.40 for what is cached, 5 for pictures.
 const soundPrices = {
@@ -86,28 +81,16 @@ export async function startSocketRelay(
   const patient = { ...upstream, firstByteTimeoutMs: 60_000, idleTimeoutMs: 60_000, ...wanted };
   const models = modelsAt(patient);
   const state = { isMaintenance: false };
-  const relay: Relay = {
-    catalog: {
-      current: () => ({ models, upstreams: [], isMaintenance: state.isMaintenance }),
-      isStale: () => false,
+  const pools = resources.use(createPools());
+  const threads = resources.use(createThreads(countThreads(settling.metrics, log)));
+  const relay = relayOf(
+    { models, settling, pools, threads, isMaintenance: () => state.isMaintenance },
+    {
+      bodyBudget: createBodyBudget(maxBodyBytes),
+      replies: createReplyRoom(1_000_000),
+      limits: { maxReplyBytes: 1_000_000, maxEventBytes: 16_777_216 },
     },
-    pools: resources.use(createPools()),
-    health: createUpstreamHealth(),
-    threads: resources.use(createThreads(countThreads(settling.metrics, log))),
-    bodyBudget: createBodyBudget(maxBodyBytes),
-    replies: createReplyRoom(1_000_000),
-    items: createItemMemory(),
-    loggedShare: 1,
-    tracing: { share: 0, hasGenAi: false },
-    settling,
-    metrics: settling.metrics,
-    log,
-    limits: { maxReplyBytes: 1_000_000, maxEventBytes: 16_777_216 },
-    live: createActiveSet(),
-    orphans: createOrphans(settling),
-    videos: createVideos(undefined),
-    isDraining: false,
-  };
+  );
   const app = buildApp(config, relay, { socketLimits: { checkEveryMs: 10, ...limits } });
   await app.listen({ host: "127.0.0.1", port: 0 });
   resources.defer(async () => {

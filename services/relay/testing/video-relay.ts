@@ -7,17 +7,12 @@ import { UsageRecordedSchema } from "#proto/usage/v1/usage_pb.ts";
 import { createPools } from "#shared/catalog/pools.ts";
 import { connectGrpc } from "#shared/grpc/grpc.ts";
 import { until } from "#shared/testing/until.ts";
-import { createActiveSet } from "#shared/process/active-set.ts";
 import { buildApp } from "../app.ts";
 import { createBodyBudget } from "../http/body-budget.ts";
-import { createItemMemory } from "../conversion/item-memory.ts";
-import type { Relay } from "../call.ts";
 import type { Model } from "../catalog/models.ts";
 import { isPublicAddress, publicRules, type FetchRules } from "#shared/net/guarded-agent.ts";
 import { openQuotaSession } from "../charge/quota-session.ts";
-import { createOrphans } from "../stream/orphans.ts";
 import { createReplyRoom } from "../http/reply-room.ts";
-import { createUpstreamHealth } from "../upstream/health.ts";
 import { connectVideoTasks } from "../videos/tasks.ts";
 import { createVideos, defaultVideoBounds, type VideoBounds } from "../videos/videos.ts";
 import { listeningLog, memorySpool, modelOf, settlingOf, upstreamOf } from "./fakes.ts";
@@ -25,6 +20,7 @@ import { startQuotaServer } from "./quota-server.ts";
 import { startTaskServer } from "./task-server.ts";
 import { countThreads, createThreads } from "../threads/threads.ts";
 import { loneConfig as config } from "./lone-config.ts";
+import { relayOf } from "./relay-of.ts";
 
 type Result = MessageInitShape<typeof ResultSchema>;
 
@@ -79,8 +75,6 @@ async function listen(app: HttpApp, resources: AsyncDisposableStack): Promise<Ht
   return app;
 }
 
-const reporting = { loggedShare: 1, tracing: { share: 0, hasGenAi: false } };
-
 /** A relay that serves videos, between an auth-quota and a service of videos that do what the test says. */
 export async function startVideoRelay(setup: Setup = {}) {
   await using resources = new AsyncDisposableStack();
@@ -108,27 +102,16 @@ export async function startVideoRelay(setup: Setup = {}) {
   const videos = resources.use(createVideos(tasks, { bounds, fetchRules }));
   const models = new Map((setup.models ?? [videoModelOf()]).map((model) => [model.id, model]));
   const threads = resources.use(createThreads(countThreads(settling.metrics, log)));
-  const relay: Relay = {
-    catalog: {
-      current: () => ({ models, upstreams: [], isMaintenance: setup.isMaintenance ?? false }),
-      isStale: () => false,
+  const pools = resources.use(createPools());
+  const relay = relayOf(
+    { models, settling, pools, threads, isMaintenance: () => setup.isMaintenance ?? false },
+    {
+      bodyBudget: createBodyBudget(256_000_000),
+      replies: createReplyRoom(1_000_000),
+      limits: { maxReplyBytes: 1_000_000, maxEventBytes: 1_000_000 },
+      videos,
     },
-    pools: resources.use(createPools()),
-    health: createUpstreamHealth(),
-    threads,
-    bodyBudget: createBodyBudget(256_000_000),
-    replies: createReplyRoom(1_000_000),
-    items: createItemMemory(),
-    ...reporting,
-    settling,
-    metrics: settling.metrics,
-    log,
-    limits: { maxReplyBytes: 1_000_000, maxEventBytes: 1_000_000 },
-    live: createActiveSet(),
-    orphans: createOrphans(settling),
-    videos,
-    isDraining: false,
-  };
+  );
   const app = await listen(buildApp(config, relay), resources);
   const { port } = app.server.address() as AddressInfo;
   await until("auth-quota is connected", () => quota.isConnected());
