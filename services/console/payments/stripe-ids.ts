@@ -1,4 +1,5 @@
 import type Stripe from "stripe";
+import { isUuid } from "../ids.ts";
 
 export const nanosPerCent = 10_000_000n;
 
@@ -6,12 +7,10 @@ export const nanosPerCent = 10_000_000n;
 export const paymentIdOf = (intent: string | { id: string } | null): string =>
   intent === null ? "" : `stripe:${typeof intent === "string" ? intent : intent.id}`;
 
-const uuid = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
-
 /** Our own id, which whoever makes the payment has put there; empty when it is none. */
 export function topUpIdIn(metadata: Stripe.Metadata | null | undefined): string {
   const topUpId = metadata?.["top_up_id"] ?? "";
-  return uuid.test(topUpId) ? topUpId : "";
+  return isUuid(topUpId) ? topUpId : "";
 }
 
 /** The account that we have put there; empty when it is none. */

@@ -1,6 +1,7 @@
 import { LineKind } from "#proto/billing/v1/billing_pb.ts";
 import { dayMs } from "#shared/process/clock.ts";
 import type { Deps } from "../deps.ts";
+import { isId } from "../ids.ts";
 import type { Payment } from "../payments/provider.ts";
 import { listReversals } from "../store/reversals.ts";
 import { beginTold, claimTold, releaseTold, writeTold } from "../store/told-payments.ts";
@@ -63,7 +64,7 @@ async function findLost(deps: TellAgainDeps, payment: Payment): Promise<void> {
   if (topUp && (topUp.state !== "paid" || topUp.paymentId !== paymentId)) return;
   const accountId = topUp?.accountId ?? payment.accountId;
   // Another installation may use the same account at the provider.
-  if (!/^[\w-]{1,64}$/.test(accountId) || !(await isKnown(authQuota, accountId))) return;
+  if (!isId(accountId) || !(await isKnown(authQuota, accountId))) return;
   if (await isBooked(deps, accountId, paymentId)) return;
   // What has gone back of it is lost from the ledger, too.
   const isWhole = (await listReversals(pool, paymentId)).length === 0;

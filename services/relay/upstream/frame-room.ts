@@ -52,9 +52,10 @@ export class FrameRoom implements Disposable {
     this.room.awaitReader(hangUp);
   }
 
-  /** Gives back what is not in use any more. */
-  settle(): void {
+  /** Gives back what is not in use any more. Whether more may be read. */
+  settle(): boolean {
     this.room.look();
+    return !this.room.isWaiting;
   }
 
   /** Gives all back: the socket is read no more. */

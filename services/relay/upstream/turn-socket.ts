@@ -264,8 +264,7 @@ export class TurnSocket {
   resume(): void {
     this.isPaused = false;
     this.keptBytes = 0;
-    this.room.settle();
-    if (!this.room.isWaiting) this.webSocket.resume();
+    if (this.room.settle()) this.webSocket.resume();
   }
 
   /** Whoever does not answer for so long is gone; what runs has limits of its own. */

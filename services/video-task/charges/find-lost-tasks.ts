@@ -33,18 +33,11 @@ async function checkSome({ pool, billing, metrics, log }: LostTaskDeps): Promise
   const { lost, hasMore } = await inTransaction(pool, async (db) => {
     const afterLineId = await lockChecked(db);
     if (afterLineId === undefined) return { lost: [], hasMore: false };
-    const {
-      charges,
-      untilLineId,
-      hasMore: more,
-    } = await billing.listVideoCharges({
-      afterLineId,
-      limit: chargesAtOnce,
-    });
-    const charged = charges.map(taskOf);
+    const listed = await billing.listVideoCharges({ afterLineId, limit: chargesAtOnce });
+    const charged = listed.charges.map(taskOf);
     const rids = new Set(await insertLost(db, charged));
-    if (untilLineId !== afterLineId) await writeChecked(db, untilLineId);
-    return { lost: charged.filter(({ rid }) => rids.has(rid)), hasMore: more };
+    if (listed.untilLineId !== afterLineId) await writeChecked(db, listed.untilLineId);
+    return { lost: charged.filter(({ rid }) => rids.has(rid)), hasMore: listed.hasMore };
   });
   for (const { rid, accountId: account, upstream, costNanos, isPaid } of lost) {
     metrics.lostTasks.inc();

@@ -346,8 +346,7 @@ export class RealtimeSession implements HeldSocket {
   private freeIfRoom(): void {
     if (this.opened.webSocket.bufferedAmount <= maxBufferedBytes) {
       this.unreadSinceMs = Infinity;
-      this.room.settle();
-      if (!this.room.isWaiting) this.fromUpstream.free();
+      if (this.room.settle()) this.fromUpstream.free();
     }
     const hasRoom = this.start.upstream.webSocket.bufferedAmount <= maxBufferedBytes;
     if (hasRoom && !this.isTooFast()) this.fromCaller.free();
@@ -430,8 +429,7 @@ export class RealtimeSession implements HeldSocket {
     if (this.isOver) return;
     this.isLeft = true;
     this.stopResponses();
-    this.room.settle();
-    if (!this.room.isWaiting) this.fromUpstream.free();
+    if (this.room.settle()) this.fromUpstream.free();
     this.leftTimer = setTimeout(() => this.settleAll(EndCause.CLIENT_GONE), countingMs);
     if (this.isDone()) this.settleAll(EndCause.CLIENT_GONE);
   }
